@@ -1,0 +1,58 @@
+# Everything here creates what it needs and does nothing when that is fresh.
+SHELL := /bin/sh
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+SCENARIO ?= good
+export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
+PACKAGES := wire server gateway ctl loadtest demo
+
+.PHONY: help demo demo-all test test-tools check lint types imports unit lock clean-all
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo [SCENARIO=good|crash]  a real canary on this machine, watched live"
+	@echo "make demo-all                    every scenario, one after the other"
+	@echo "make test                        all checks and tests that need only Python"
+	@echo "make test-tools                  tests that need Debian's tools (installs them as root)"
+	@echo "make check                       lint, types, import contract, unit tests"
+	@echo "make lock                        writes locks/*.txt from locks/*.in"
+	@echo "make clean-all                   removes everything that make created"
+
+$(VENV)/.fresh: locks/dev.txt locks/weights.txt pyproject.toml scripts/install-venv
+	@VENV=$(VENV) scripts/install-venv
+	@touch $@
+
+demo: $(VENV)/.fresh
+	@$(RUN) -m demo --scenario $(SCENARIO)
+
+demo-all: $(VENV)/.fresh
+	@$(RUN) -m demo --scenario good && $(RUN) -m demo --scenario crash
+
+lint: $(VENV)/.fresh
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/.fresh
+	@$(VENV)/bin/mypy
+
+imports: $(VENV)/.fresh
+	@$(VENV)/bin/lint-imports --no-cache
+
+unit: $(VENV)/.fresh
+	@$(RUN) -m pytest -q tests/unit
+
+check: lint types imports unit
+
+test: lint types imports
+	@$(RUN) -m pytest -q -m "not tool"
+
+test-tools: $(VENV)/.fresh
+	@scripts/install-tools
+	@$(RUN) -m pytest -q -m tool
+
+lock:
+	@scripts/lock
+
+clean-all:
+	rm -rf $(VENV) .cache .tools demo-results dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find $(PACKAGES) tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What crosses the network: the only package that server, gateway, ctl, loadtest and demo share."""

@@ -1,0 +1,214 @@
+"""The admin API of the gateway: what canaryctl, the demo and a dashboard read and send.
+
+Weights are basis points (10,000 = all traffic); times are seconds, latencies milliseconds, wall-clock
+stamps seconds since the Unix epoch.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+STATUS_PATH: Final = "/v1/status"
+HISTORY_PATH: Final = "/v1/history"
+START_PATH: Final = "/v1/start"
+COMMAND_PATH: Final = "/v1/commands/{command}"
+
+CommandName = Literal["pause", "resume", "rollback", "promote", "finish"]
+RunState = Literal[
+    "idle", "validating", "shadowing", "stepping", "paused", "held", "baking", "done", "rolled_back", "inconclusive"
+]
+VerdictName = Literal["ADVANCE", "HOLD", "INCONCLUSIVE", "ROLL_BACK"]
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """``plan`` is the parsed plan document; it is frozen into the run with its digest."""
+
+    plan: dict[str, Any]
+    reason: str
+    who: str
+
+
+class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """``override`` belongs to ``promote`` alone and needs ``confirm`` = the rollout's name."""
+
+    reason: str
+    who: str
+    override: bool = False
+    confirm: str = ""
+
+
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``missing`` names workers that did not acknowledge weight 0 in time (rollback only)."""
+
+    state: RunState
+    epoch: int
+    weight: int
+    detail: str
+    acknowledged: list[str] = []
+    missing: list[str] = []
+    time_to_zero_ms: float | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A command or request that changed nothing. ``problems`` names field, value and what is allowed."""
+
+    error: str
+    reason: str
+    problems: list[str] = []
+
+
+class LatencyView(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles of successful answers in milliseconds, with the number of answers behind them."""
+
+    count: int
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+
+class ArmView(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm. Counts are of the open run (idle: since the gateway started)."""
+
+    name: str
+    role: Literal["baseline", "candidate"]
+    url: str
+    ready: bool
+    detail: str = ""
+    emulated: bool | None = None
+    device: str | None = None
+    identity: str | None = None
+    live: int = 0
+    copies: int = 0
+    failed: int = 0
+    refused: int = 0
+    unavailable: int = 0
+    compiles: int = 0
+    breaker: float = 0.0
+    latency: LatencyView = LatencyView(count=0)
+    recent: LatencyView = LatencyView(count=0)
+
+
+class MetricView(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of the verdict. Counts are of the present step; ``evidence`` is E, ``bar`` its limit.
+
+    ``proof`` is logE+ (the case for the candidate) and ``proof_bar`` what it must reach.
+    """
+
+    metric: str
+    allowed: float
+    limit_ms: float | None
+    candidate_events: int
+    candidate_bad: int
+    baseline_events: int
+    baseline_bad: int
+    evidence: float
+    bar: float
+    proof: float | None
+    proof_bar: float
+    passes: bool
+
+
+class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
+    """``reason`` is the short code, ``text`` the sentence for people, ``missing`` what promotion still needs."""
+
+    verdict: VerdictName
+    reason: str
+    text: str
+    metric: str | None
+    at: float
+    evidence: float
+    bar: float
+    metrics: list[MetricView] = []
+    missing: list[str] = []
+    notes: list[str] = []
+
+
+class ParityView(msgspec.Struct, frozen=True, kw_only=True):
+    """Compared pairs of the open run. ``min_cosine`` is over all pairs, never a mean."""
+
+    pairs: int = 0
+    bad: int = 0
+    min_cosine: float | None = None
+    max_abs: float | None = None
+    shed: int = 0
+    worst: str = ""
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only."""
+
+    run_id: str
+    rollout: str
+    kind: Literal["migration", "upgrade"]
+    plan_digest: str
+    state: RunState
+    epoch: int
+    step: int
+    steps: list[int]
+    weight: int
+    started_at: float
+    step_since: float
+    reason: str
+    who: str
+    outcome: str | None = None
+    metric: str | None = None
+    rule: str | None = None
+    decided_weight: int | None = None
+    decided_at: float | None = None
+    live_candidate_requests: int = 0
+    time_to_zero_ms: float | None = None
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    pid: int
+    acknowledged_version: int
+    age_s: float
+    in_flight: int
+
+
+class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One append-only line. ``data`` holds the numbers behind it."""
+
+    seq: int
+    at: float
+    run_id: str | None
+    epoch: int
+    kind: str
+    who: str
+    text: str
+    data: dict[str, Any] = {}
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about the rollout at one moment."""
+
+    rollout: str
+    replica: str
+    at: float
+    state: RunState
+    weight: int
+    epoch: int
+    arms: list[ArmView]
+    workers: list[WorkerView]
+    store: str
+    snapshot_version: int
+    run: RunView | None = None
+    verdict: VerdictView | None = None
+    parity: ParityView = ParityView()
+    control: dict[str, Any] = {}
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """Journal lines, oldest first."""
+
+    lines: list[JournalLine]
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process writes to its ``ports_file`` once it listens, so that port 0 is usable."""
+
+    data: int
+    admin: int
+    pid: int
+    admin_token_file: str | None = None

@@ -1,0 +1,60 @@
+"""Bodies of the health endpoints and the identity of a server.
+
+Status alone decides for a probe; the body is for people, the gateway's warm-up display and tests.
+"""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+ServerState = Literal["starting", "loading", "warming", "ready", "draining", "stopped", "failed"]
+
+
+class BucketReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One warmed bucket. Times in seconds; ``warm_s`` is the median of the steady calls."""
+
+    bucket: str
+    first_s: float
+    warm_s: float
+    calls: int
+    compiles: int
+    source: Literal["compiled", "cache", "eager"]
+
+
+class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
+    """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start."""
+
+    state: ServerState
+    elapsed_s: float
+    detail: str = ""
+    bucket: int = 0
+    buckets: int = 0
+    current: str = ""
+    cold_s: float | None = None
+    warm_up: list[BucketReport] = []
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that may change an answer. Two arms are compared field by field."""
+
+    model: str
+    revision: str
+    tokenizer: str
+    truncation: str
+    output: str
+    dtype: str
+    matmul_precision: str
+    catalogue: str
+    device: str
+    emulated: bool
+    compiled: bool
+    strict: bool
+    torch: str
+    torch_tpu: str | None = None
+    libtpu: str | None = None
+    topology: str | None = None
+
+    def digest(self) -> str:
+        """Sixteen hex digits over all fields, in field order."""
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=8).hexdigest()

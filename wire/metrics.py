@@ -1,0 +1,62 @@
+"""Metric names and label sets: server and gateway export these, alerts and dashboards read them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+SECONDS_EDGES: Final = (
+    0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A name, what an operator reads in it, and its labels in export order."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+SERVER_STATE: Final = Metric("canary_server_state", "1 for the state the server is in.", ("state",))
+SERVER_INFO: Final = Metric(
+    "canary_server_info", "Identity of what answers.", ("identity", "device", "dtype", "emulated", "compiled")
+)
+SERVER_BUCKETS: Final = Metric("canary_server_buckets", "Declared shape buckets.")
+SERVER_BUCKETS_WARM: Final = Metric("canary_server_buckets_warm", "Shape buckets that ran until stable.")
+SERVER_BUCKET_SECONDS: Final = Metric(
+    "canary_server_bucket_seconds", "Warm-up times of a bucket: first call, warm median.", ("bucket", "phase")
+)
+SERVER_COMPILES: Final = Metric("canary_server_compiles", "Programs compiled, by when.", ("phase",))
+SERVER_REQUESTS: Final = Metric("canary_server_requests", "Requests answered.", ("route", "status", "reason"))
+SERVER_REQUEST_SECONDS: Final = Metric(
+    "canary_server_request_seconds", "Arrival to last byte of an answered inference request.", ("route",)
+)
+SERVER_PHASE_SECONDS: Final = Metric(
+    "canary_server_phase_seconds", "Time of a request in queue, batch and device.", ("phase",)
+)
+SERVER_QUEUE_ROWS: Final = Metric("canary_server_queue_rows", "Rows waiting.")
+SERVER_BATCH_ROWS: Final = Metric("canary_server_batch_rows", "Rows sent to the device, by kind.", ("kind",))
+SERVER_BATCHES: Final = Metric("canary_server_batches", "Batches run, by bucket.", ("bucket",))
+
+GATEWAY_REQUESTS: Final = Metric(
+    "canary_gateway_requests", "Judged requests by arm, lane and outcome.", ("arm", "lane", "outcome")
+)
+GATEWAY_LATENCY: Final = Metric(
+    "canary_gateway_request_seconds", "Latency of successful answers, measured in the gateway.", ("arm", "lane")
+)
+GATEWAY_WEIGHT: Final = Metric("canary_gateway_weight", "Share of judged traffic for the candidate, 0 to 1.")
+GATEWAY_EPOCH: Final = Metric("canary_gateway_epoch", "Routing epoch.")
+GATEWAY_STATE: Final = Metric("canary_gateway_state", "1 for the state the rollout is in.", ("state",))
+GATEWAY_ARM_READY: Final = Metric("canary_gateway_arm_ready", "1 when the arm was ready at the last poll.", ("arm",))
+GATEWAY_PAIRS: Final = Metric("canary_gateway_pairs", "Compared pairs of answers.", ("result",))
+GATEWAY_COPIES: Final = Metric("canary_gateway_copies", "Copies by direction and fate.", ("direction", "fate"))
+GATEWAY_EVIDENCE: Final = Metric(
+    "canary_gateway_evidence", "E value against the candidate; rolled back at 1/alpha.", ("metric",)
+)
+GATEWAY_BREAKER: Final = Metric("canary_gateway_breaker_score", "Breaker score, 0 to 16; 8 is sick.", ("arm",))
+GATEWAY_LATE: Final = Metric("canary_gateway_late_events", "Events that came after their window was judged.")
+GATEWAY_WORKERS: Final = Metric("canary_gateway_workers", "Data workers that were heard in the last ten seconds.")
+GATEWAY_JUDGE_AGE: Final = Metric("canary_gateway_judge_age_seconds", "Seconds since the judge last ran to its end.")
+GATEWAY_TIME_TO_ZERO: Final = Metric(
+    "canary_gateway_time_to_zero_seconds", "Last rollback: decision to the last worker's acknowledgement."
+)
