@@ -1,0 +1,1 @@
+"""The inference server: fixed shapes, all of them compiled and proven before the first request."""

@@ -1,0 +1,39 @@
+"""Command ``canary-server``: checks what it can before it imports anything heavy, then serves."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import get_args
+
+from server.adapters.worker.hardware import find_tpu
+from server.config import ConfigRefused, emulator_allowed, load, prepare_cache_dir
+from server.core.devices import refuse_device
+from server.core.types import DeviceKind
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0: drained after a signal; 1: failed; 2: refused before any port opened."""
+    parser = argparse.ArgumentParser(
+        prog="canary-server", description="Serves one embedding model in fixed, warmed shapes."
+    )
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="YAML, kind: Server")
+    parser.add_argument("--device", choices=get_args(DeviceKind), help="in place of the file's device")
+    given = parser.parse_args(arguments)
+    try:
+        settings = load(given.config, given.device)
+        refusal = refuse_device(settings.device, find_tpu(), emulator_allowed=emulator_allowed())
+        if refusal is not None:
+            raise ConfigRefused([refusal])
+        prepare_cache_dir(settings.cache_dir)
+    except ConfigRefused as refused:
+        for problem in refused.problems:
+            print(f"canary-server: {problem}", file=sys.stderr)
+        return 2
+    # Web framework and event loop are imported after the checks: a refusal takes a moment.
+    from server.main import run
+
+    return run(settings, emulator_allowed=emulator_allowed())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One outside library each."""

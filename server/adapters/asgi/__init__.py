@@ -1,0 +1,1 @@
+"""HTTP: the data port, the admin port, and how they listen."""

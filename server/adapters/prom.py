@@ -1,0 +1,85 @@
+"""Prometheus: the names and labels of wire.metrics."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from server.core.batch import Batch
+from server.core.lifecycle import Life, State
+from wire import metrics as names
+from wire.health import Identity
+
+
+class PromTelemetry:
+    """A Telemetry (see ports) with a registry of its own."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._state = self._gauge(names.SERVER_STATE)
+        self._info = self._gauge(names.SERVER_INFO)
+        self._buckets = self._gauge(names.SERVER_BUCKETS)
+        self._warm = self._gauge(names.SERVER_BUCKETS_WARM)
+        self._bucket_seconds = self._gauge(names.SERVER_BUCKET_SECONDS)
+        self._compiles = self._counter(names.SERVER_COMPILES)
+        self._requests = self._counter(names.SERVER_REQUESTS)
+        self._request_seconds = self._histogram(names.SERVER_REQUEST_SECONDS)
+        self._phase_seconds = self._histogram(names.SERVER_PHASE_SECONDS)
+        self._queue_rows = self._gauge(names.SERVER_QUEUE_ROWS)
+        self._batch_rows = self._counter(names.SERVER_BATCH_ROWS)
+        self._batches = self._counter(names.SERVER_BATCHES)
+        self._seen = 0
+        # Present from the start, so that a rule on an increase has something to increase from.
+        for phase in ("warm_up", "serving"):
+            self._compiles.labels(phase)
+
+    def exposition(self) -> bytes:
+        """All metrics in the text format."""
+        return generate_latest(self._registry)
+
+    def set_identity(self, identity: Identity) -> None:
+        self._info.labels(
+            identity.digest(),
+            identity.device,
+            identity.dtype,
+            str(identity.emulated).lower(),
+            str(identity.compiled).lower(),
+        ).set(1)
+
+    def life_changed(self, life: Life) -> None:
+        for state in State:
+            self._state.labels(state.value).set(1 if state is life.state else 0)
+        self._buckets.set(life.buckets)
+        self._warm.set(len(life.warmed))
+        for timing in life.warmed[self._seen :]:
+            self._bucket_seconds.labels(str(timing.bucket), "first").set(timing.first_s)
+            self._bucket_seconds.labels(str(timing.bucket), "warm").set(timing.warm_s)
+            self._compiles.labels("warm_up").inc(timing.compiles)
+        self._seen = len(life.warmed)
+
+    def queue_changed(self, rows: int) -> None:
+        self._queue_rows.set(rows)
+
+    def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
+        self._batches.labels(str(batch.bucket)).inc()
+        self._batch_rows.labels("useful").inc(batch.rows)
+        self._batch_rows.labels("padding").inc(batch.bucket.batch - batch.rows)
+        self._phase_seconds.labels("batch").observe(batch_s)
+        self._phase_seconds.labels("device").observe(device_s)
+        if compiles:
+            self._compiles.labels("serving").inc(compiles)
+
+    def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None:
+        self._requests.labels(route, str(status), reason).inc()
+        if queue_s is not None:
+            self._request_seconds.labels(route).observe(seconds)
+            self._phase_seconds.labels("queue").observe(queue_s)
+
+    def _gauge(self, metric: names.Metric) -> Gauge:
+        return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
+
+    def _counter(self, metric: names.Metric) -> Counter:
+        return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
+
+    def _histogram(self, metric: names.Metric) -> Histogram:
+        return Histogram(metric.name, metric.help, metric.labels, registry=self._registry, buckets=names.SECONDS_EDGES)

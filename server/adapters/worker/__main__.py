@@ -1,0 +1,85 @@
+"""Entry of the worker process: ``python -m server.adapters.worker FD``, started by the front only."""
+
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Final
+
+from server.adapters.worker.channel import Channel, FrontGone
+from server.adapters.worker.devices import choose_device
+from server.adapters.worker.engine import EngineFailed
+from server.adapters.worker.environment import die_with_front, obey_the_front_only, prepare
+from server.adapters.worker.folder import inspect
+from server.ports.worker import Beat, Failed, Run, Start
+
+BEAT_S: Final = 1.0
+
+
+def main(arguments: list[str]) -> int:
+    """Reads Start, then serves until the front closes its end. 0: the front went; 1: the engine failed."""
+    channel = Channel(socket.socket(fileno=int(arguments[0])))
+    obey_the_front_only()
+    start = channel.receive()
+    if not isinstance(start, Start):
+        return 0
+    try:
+        die_with_front(start.front_pid)
+        threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
+        _serve(channel, start)
+    except EngineFailed as error:
+        channel.send(Failed(str(error)))
+        return 1
+    except FrontGone:
+        return 0
+    except Exception as error:  # the front shows the reason; the trace goes to the log
+        traceback.print_exc()
+        channel.send(Failed(f"worker: {type(error).__name__}: {error}"))
+        return 1
+    return 0
+
+
+def _serve(channel: Channel, start: Start) -> None:
+    folder = inspect(Path(start.model_path), start.sha256)
+    prepare(start, _versions())
+    # From here on the environment is set, so torch may be imported.
+    from server.adapters.worker.sentence_transformers import SentenceTransformersModel
+    from server.adapters.worker.session import Session
+
+    session = Session(start, choose_device(start), channel.send)
+    session.warm(session.load(SentenceTransformersModel(folder)))
+    while (command := channel.receive()) is not None:
+        if isinstance(command, Run):
+            channel.send(session.run(command))
+
+
+def _versions() -> dict[str, str | None]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: dict[str, str | None] = {}
+    for package in ("torch", "torch_tpu", "libtpu", "transformers", "fastatomstruct-xla-cpu"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _beat(channel: Channel) -> None:
+    """A front that no longer reads is gone, whatever the device is doing."""
+    while True:
+        try:
+            channel.send(Beat())
+        except FrontGone:
+            os._exit(0)
+        time.sleep(BEAT_S)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    # Interpreter shutdown of a device runtime may hang or crash; nothing is left to save here.
+    os._exit(code)

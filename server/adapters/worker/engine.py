@@ -1,0 +1,57 @@
+"""What the worker needs from a device and from a model, as Protocols.
+
+A Device knows how to place, compile and count; a Model is one module with float32 rows as output. Neither
+module is imported by the front.
+"""
+
+from typing import Any, Protocol
+
+
+class EngineFailed(Exception):
+    """The device or the model cannot be used; the text is for people and names what is at fault."""
+
+
+class Device(Protocol):
+    """One accelerator, or the CPU."""
+
+    emulated: bool
+
+    def open(self) -> None:
+        """Makes the device usable. Raises EngineFailed."""
+        ...
+
+    def torch_name(self) -> str:
+        """What ``tensor.to`` takes."""
+        ...
+
+    def compiled_by_default(self) -> bool: ...
+
+    def compile(self, module: Any) -> Any:
+        """The module, compiled for static shapes at its first call of each shape."""
+        ...
+
+    def compiles(self) -> int:
+        """Programs compiled so far in this process, eager ones included where the device counts them."""
+        ...
+
+    def seal(self, *, compiled: bool) -> None:
+        """From now on a call that would compile fails instead."""
+        ...
+
+    def flush(self) -> None:
+        """Returns when compile caches are on disk."""
+        ...
+
+    def versions(self) -> dict[str, str | None]:
+        """torch, torch_tpu, libtpu, topology."""
+        ...
+
+
+class Model(Protocol):
+    """A model on the CPU in float32."""
+
+    module: Any
+    revision: str
+    vocabulary: int
+    dim: int
+    max_length: int

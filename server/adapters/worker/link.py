@@ -1,0 +1,168 @@
+"""The front's end of the line: spawns the worker, reads its events in the loop, filters its stderr.
+
+The worker gets its own end of a socket pair. libuv makes the front's end non-blocking; that flag belongs to
+the open file description, so the worker's end stays blocking.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from server.adapters.worker.channel import FrameReader, ProtocolBroken, encode
+from server.ports.telemetry import Log
+from server.ports.worker import Run, Start, WorkerEvent
+
+# XLA prints hundreds of these, 2 kB each, when it reloads a cached program.
+NOISE: Final = (b"cpu_aot_loader", b"PjRt runtime initialization deferred")
+MAX_LINE: Final = 2000
+KILL_WAIT_S: Final = 10.0
+LAST_WORDS_S: Final = 2.0
+
+
+class ProcessLink:
+    """A WorkerLink over ``python -m server.adapters.worker``."""
+
+    def __init__(self, log: Log, *, interpreter: str = sys.executable) -> None:
+        self._log = log
+        self._interpreter = interpreter
+        self._process: asyncio.subprocess.Process | None = None
+        self._transport: asyncio.Transport | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._line_ended = asyncio.Event()
+        self._ending = False
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def spawn(self, start: Start, receive: Callable[[WorkerEvent], None], lost: Callable[[str], None]) -> None:
+        """See WorkerLink. Raises OSError when no process can be started."""
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                self._interpreter,
+                "-m",
+                "server.adapters.worker",
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+        gone = _Once(lost, self)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(lambda: _FrontEnd(receive, gone, self._line_ended), sock=ours)
+        self._transport = transport
+        transport.write(encode(start))
+        assert self._process.stderr is not None, "stderr is a pipe"
+        self._tasks = [
+            asyncio.create_task(self._follow_stderr(self._process.stderr), name="worker-stderr"),
+            asyncio.create_task(self._reap(self._process, gone), name="worker-reap"),
+        ]
+
+    def run(self, command: Run) -> None:
+        """See WorkerLink. A line that is gone swallows the command: ``lost`` tells the story."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(encode(command))
+
+    async def kill(self) -> None:
+        """See WorkerLink."""
+        self._ending = True
+        process = self._process
+        if process is not None and process.returncode is None:
+            try:
+                process.kill()
+            except ProcessLookupError:
+                pass
+            try:
+                async with asyncio.timeout(KILL_WAIT_S):
+                    await process.wait()
+            except TimeoutError:
+                self._log.error("worker_unkillable", pid=process.pid)
+        if self._transport is not None:
+            self._transport.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def drained(self) -> None:
+        """Returns when the worker's stderr was read to its end."""
+        await asyncio.gather(*(task for task in self._tasks if task.get_name() == "worker-stderr"))
+
+    @property
+    def ending(self) -> bool:
+        return self._ending
+
+    async def _reap(self, process: asyncio.subprocess.Process, gone: "_Once") -> None:
+        code = await process.wait()
+        # What the worker said last is still in the socket, and it says more than the exit code.
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._line_ended.wait()
+        except TimeoutError:
+            pass
+        gone(f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
+
+    async def _follow_stderr(self, stream: asyncio.StreamReader) -> None:
+        rest = b""
+        while True:
+            data = await stream.read(65536)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines if data else [*lines, rest]:
+                if line.strip() and not any(noise in line for noise in NOISE):
+                    self._log.info("worker_stderr", line=line[:MAX_LINE].decode("utf-8", "replace"))
+            if not data:
+                return
+
+
+class _Once:
+    """Tells the first reason of a loss that nobody asked for, and ends the process that is no longer heard."""
+
+    def __init__(self, lost: Callable[[str], None], link: ProcessLink) -> None:
+        self._lost = lost
+        self._link = link
+        self._told = False
+
+    def __call__(self, reason: str) -> None:
+        if not self._told and not self._link.ending:
+            self._told = True
+            self._lost(reason)
+
+
+class _FrontEnd(asyncio.Protocol):
+    """Frames from the worker, as events."""
+
+    def __init__(self, receive: Callable[[WorkerEvent], None], gone: _Once, ended: asyncio.Event) -> None:
+        self._receive = receive
+        self._gone = gone
+        self._ended = ended
+        self._frames = FrameReader()
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._frames.feed(data):
+                if isinstance(message, Start | Run):
+                    raise ProtocolBroken(f"got the command {type(message).__name__} from the worker")
+                self._receive(message)
+        except ProtocolBroken as error:
+            self._gone(f"the line is broken: {error}")
+            if self._transport is not None:
+                self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()
+        if exc is not None:
+            self._gone(f"the line broke: {exc}")

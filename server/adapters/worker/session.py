@@ -1,0 +1,169 @@
+"""One model on one device: load, accept, warm, seal, then answer batches."""
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from server.adapters.worker.engine import Device, EngineFailed, Model
+from server.adapters.worker.torch_device import allow_shapes, cache_hits
+from server.core.acceptance import Acceptance, judge, limit_for
+from server.core.batch import pad_rows
+from server.core.types import Bucket, BucketTiming, DtypeName, EngineFacts, Source, TokenRows
+from server.core.warmup import order
+from server.ports.worker import BucketBegan, BucketWarm, Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
+
+_DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class Session:
+    """The life of the worker after its environment is set. Every method runs on the one device thread."""
+
+    def __init__(self, start: Start, device: Device, tell: Callable[[WorkerEvent], None]) -> None:
+        self._start = start
+        self._device = device
+        self._tell = tell
+        self._compiled = device.compiled_by_default() if start.compile is None else start.compile
+        self._module: Any = None
+        self._torch_name = ""
+        self._dim = 0
+
+    def load(self, model: Model) -> "Probe":
+        """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
+        longest = max(bucket.length for bucket in self._start.buckets)
+        if longest > model.max_length:
+            raise EngineFailed(f"catalogue.length: got {longest}, this model takes at most {model.max_length} tokens")
+        self._dim = model.dim
+        probe = Probe(self._start, model)
+        self._device.open()
+        self._torch_name = self._device.torch_name()
+        torch.set_float32_matmul_precision(self._start.matmul_precision)
+        module = model.module
+        module.bert.to(_DTYPES[self._start.dtype])
+        self._module = module.to(self._torch_name)
+        acceptance = probe.check(self._call(*probe.inputs(probe.bucket)), probe.bucket)
+        if not acceptance.passed:
+            raise EngineFailed(
+                f"acceptance: {self._start.device} {self._start.dtype} differs from the CPU in float32: {acceptance}"
+            )
+        self._tell(Loaded(self._facts(model, acceptance)))
+        if self._compiled:
+            allow_shapes(len(self._start.buckets))
+            self._module = self._device.compile(self._module)
+        return probe
+
+    def warm(self, probe: "Probe") -> None:
+        """Every bucket until stable, then nothing compiles any more. Raises EngineFailed."""
+        for bucket in order(self._start.buckets):
+            self._tell(BucketBegan(bucket))
+            self._tell(BucketWarm(self._warm_bucket(bucket, probe)))
+        self._device.seal(compiled=self._compiled)
+        self._device.flush()
+        self._tell(Warmed(self._device.compiles()))
+
+    def run(self, command: Run) -> WorkerEvent:
+        """One batch."""
+        compiles = self._device.compiles()
+        began = time.perf_counter()
+        try:
+            vectors = self._call(command.ids, command.mask, command.bucket)
+        except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
+            return RunFailed(command.number, f"{type(error).__name__}: {error}", self._device.compiles() - compiles)
+        device_s = time.perf_counter() - began
+        return Finished(command.number, vectors, device_s, self._device.compiles() - compiles)
+
+    def _warm_bucket(self, bucket: Bucket, probe: "Probe") -> BucketTiming:
+        ids, mask, _ = probe.inputs(bucket)
+        compiles, hits = self._device.compiles(), cache_hits()
+        calls: list[float] = []
+        while not calls or not self._start.stability.enough(calls[1:]):
+            began = time.perf_counter()
+            vectors = self._call(ids, mask, bucket)
+            calls.append(time.perf_counter() - began)
+            acceptance = probe.check(vectors, bucket)
+            if not acceptance.passed:
+                raise EngineFailed(f"warm-up: bucket {bucket} differs from the CPU in float32: {acceptance}")
+        return BucketTiming(
+            bucket=bucket,
+            first_s=calls[0],
+            warm_s=median(calls[1:]),
+            calls=len(calls),
+            compiles=self._device.compiles() - compiles,
+            source=self._source(from_cache=cache_hits() > hits),
+        )
+
+    def _source(self, *, from_cache: bool) -> Source:
+        if not self._compiled:
+            return "eager"
+        return "cache" if from_cache else "compiled"
+
+    def _call(self, ids: bytes, mask: bytes, bucket: Bucket) -> bytes:
+        """Padded on the host, one transfer each, one call under one grad mode, one copy back.
+
+        Each of these would otherwise be a program of its own: a view with an offset, a slice on the device,
+        another grad mode.
+        """
+        with torch.inference_mode():
+            vectors = self._module(self._tensor(ids, bucket), self._tensor(mask, bucket)).cpu()
+        array: np.ndarray[Any, np.dtype[np.float32]] = vectors.numpy()
+        return array.tobytes()
+
+    def _tensor(self, raw: bytes, bucket: Bucket) -> torch.Tensor:
+        rows = np.frombuffer(raw, dtype=np.int32).reshape(bucket.batch, bucket.length).copy()
+        return torch.from_numpy(rows).to(self._torch_name)
+
+    def _facts(self, model: Model, acceptance: Acceptance) -> EngineFacts:
+        versions = self._device.versions()
+        return EngineFacts(
+            revision=model.revision,
+            vocabulary=model.vocabulary,
+            dim=model.dim,
+            max_length=model.max_length,
+            compiled=self._compiled,
+            emulated=self._device.emulated,
+            torch=str(versions["torch"]),
+            torch_tpu=versions["torch_tpu"],
+            libtpu=versions["libtpu"],
+            topology=versions["topology"],
+            acceptance=str(acceptance),
+        )
+
+
+class Probe:
+    """The fixed input of acceptance and warm-up, and what the CPU answers to it in float32.
+
+    Two texts of different length, so that padding is part of what is compared. In each bucket they repeat.
+    """
+
+    def __init__(self, start: Start, model: Model) -> None:
+        shortest = min(bucket.length for bucket in start.buckets)
+        self.bucket = min(start.buckets, key=lambda bucket: (bucket.length, abs(bucket.batch - 2)))
+        self._rows = (_ids(shortest, model.vocabulary, 1), _ids(max(1, shortest // 2), model.vocabulary, 2))
+        self._dim = model.dim
+        self._limit = limit_for(start.dtype, start.matmul_precision)
+        self._reference = [self._answer(model, row) for row in self._rows]
+
+    def inputs(self, bucket: Bucket) -> tuple[bytes, bytes, Bucket]:
+        """Ids and mask of a full bucket, and the bucket."""
+        return (*pad_rows([TokenRows([self._rows[row % 2] for row in range(bucket.batch)])], bucket), bucket)
+
+    def check(self, vectors: bytes, bucket: Bucket) -> Acceptance:
+        """All rows of a full bucket against the reference."""
+        reference = b"".join(self._reference[row % 2] for row in range(bucket.batch))
+        return judge(reference, vectors, self._dim, self._limit)
+
+    @staticmethod
+    def _answer(model: Model, row: list[int]) -> bytes:
+        ids = torch.tensor([row], dtype=torch.int32)
+        with torch.inference_mode():
+            vectors = model.module(ids, torch.ones_like(ids))
+        array: np.ndarray[Any, np.dtype[np.float32]] = vectors.numpy()
+        return array.tobytes()
+
+
+def _ids(length: int, vocabulary: int, seed: int) -> list[int]:
+    """A fixed row that uses the vocabulary's whole width: steps of a prime, nothing drawn."""
+    return [(seed * 1009 + position * 7919) % vocabulary for position in range(length)]

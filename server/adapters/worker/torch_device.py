@@ -1,0 +1,99 @@
+"""PyTorch's own devices: the CPU, and an NVIDIA GPU."""
+
+from typing import Any
+
+import torch
+
+from server.adapters.worker.engine import EngineFailed
+
+
+class CpuDevice:
+    """The CPU, eager unless asked: inductor needs a C++ compiler, which a serving image does not have."""
+
+    emulated = False
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def open(self) -> None:
+        torch.set_num_threads(self._threads)
+
+    def torch_name(self) -> str:
+        return "cpu"
+
+    def compiled_by_default(self) -> bool:
+        return False
+
+    def compile(self, module: Any) -> Any:
+        return compile_static(module, "inductor")
+
+    def compiles(self) -> int:
+        return traced_graphs()
+
+    def seal(self, *, compiled: bool) -> None:
+        if compiled:
+            torch.compiler.set_stance("fail_on_recompile")
+
+    def flush(self) -> None:
+        """Inductor writes its cache before a compile returns."""
+
+    def versions(self) -> dict[str, str | None]:
+        return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": None}
+
+
+class CudaDevice:
+    """One NVIDIA GPU, the current one."""
+
+    emulated = False
+
+    def open(self) -> None:
+        if not torch.cuda.is_available():
+            raise EngineFailed(
+                "device: got cuda, but PyTorch sees no NVIDIA GPU (no driver, or a build of torch without CUDA)"
+            )
+        torch.cuda.init()
+
+    def torch_name(self) -> str:
+        return "cuda"
+
+    def compiled_by_default(self) -> bool:
+        return False
+
+    def compile(self, module: Any) -> Any:
+        return compile_static(module, "inductor")
+
+    def compiles(self) -> int:
+        return traced_graphs()
+
+    def seal(self, *, compiled: bool) -> None:
+        if compiled:
+            torch.compiler.set_stance("fail_on_recompile")
+
+    def flush(self) -> None:
+        """Inductor writes its cache before a compile returns."""
+
+    def versions(self) -> dict[str, str | None]:
+        name = torch.cuda.get_device_name()
+        return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": name}
+
+
+def compile_static(module: Any, backend: str) -> Any:
+    """One program a shape and no graph breaks: whatever cannot be compiled whole fails in warm-up, not in service."""
+    return torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
+
+
+def allow_shapes(count: int) -> None:
+    """Raises Dynamo's limit of programs a function (8) above the catalogue; beyond it Dynamo would run eager."""
+    limit = count + 8
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, limit)
+    torch._dynamo.config.accumulated_recompile_limit = max(torch._dynamo.config.accumulated_recompile_limit, limit)
+
+
+def traced_graphs() -> int:
+    """Graphs that Dynamo traced in this process; each is one compile where a device counts none itself."""
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+def cache_hits() -> int:
+    """Programs that came from the compile cache on disk."""
+    return int(torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])

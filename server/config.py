@@ -1,0 +1,179 @@
+"""The one reader of files and environment: everything is checked, and every problem reported, before a port opens."""
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from server.core.catalog import Catalogue
+from server.core.types import DeviceKind, DtypeName, MatmulPrecision
+from server.core.warmup import StabilityRule
+
+ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
+
+
+class ConfigRefused(Exception):
+    """The configuration cannot be used. ``problems`` is complete: path, value, what is allowed."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = list(problems)
+
+
+def _loopback(host: str) -> str:
+    try:
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return host
+    except ValueError:
+        pass
+    raise ValueError("allowed is a loopback address: the admin port has no tokens in this version")
+
+
+def _strict(value: bool) -> bool:
+    if not value:
+        raise ValueError("allowed is true: a server that compiles on the request path is not in this version")
+    return value
+
+
+def _in_a_folder(path: Path) -> Path:
+    if not path.parent.is_dir():
+        raise ValueError(f"allowed is a file in an existing folder, {path.parent} is none")
+    return path
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class ModelSection(_Section):
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    path: Path
+    format: Literal["sentence-transformers"]
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+
+
+class CatalogueSection(_Section):
+    batch: list[int]
+    length: list[int]
+
+    @model_validator(mode="after")
+    def _buildable(self) -> "CatalogueSection":
+        Catalogue.declared(self.batch, self.length)
+        return self
+
+
+class ListenSection(_Section):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+
+
+class AdminSection(_Section):
+    host: Annotated[str, AfterValidator(_loopback)] = "127.0.0.1"
+    port: int = Field(default=8001, ge=0, le=65535)
+
+
+class QueueSection(_Section):
+    max_rows: int = Field(default=256, ge=1, le=100_000)
+
+
+class DrainSection(_Section):
+    delay_s: float = Field(default=1.0, ge=0, le=600)
+    limit_s: float = Field(default=20.0, gt=0, le=3600)
+
+
+class WarmUpSection(_Section):
+    stable_change: float = 0.1
+    min_calls: int = 3
+    max_calls: int = 10
+
+    @model_validator(mode="after")
+    def _buildable(self) -> "WarmUpSection":
+        StabilityRule(self.stable_change, self.min_calls, self.max_calls)
+        return self
+
+
+class Settings(_Section):
+    """The document. Times in seconds; port 0 lets the system choose (see ``ports_file``)."""
+
+    apiVersion: Literal["canary/v1"]
+    kind: Literal["Server"]
+    model: ModelSection
+    device: DeviceKind
+    dtype: DtypeName = "float32"
+    matmul_precision: MatmulPrecision = "highest"
+    compile: bool | None = None
+    strict: Annotated[bool, AfterValidator(_strict)] = True
+    threads: int = Field(default=1, ge=1, le=1024)
+    catalogue: CatalogueSection
+    listen: ListenSection = ListenSection()
+    admin: AdminSection = AdminSection()
+    cache_dir: Path
+    ports_file: Annotated[Path, AfterValidator(_in_a_folder)] | None = None
+    queue: QueueSection = QueueSection()
+    drain: DrainSection = DrainSection()
+    access_log: Annotated[Path, AfterValidator(_in_a_folder)] | None = None
+    warm_up: WarmUpSection = WarmUpSection()
+
+    @model_validator(mode="after")
+    def _compiles_on_tpu(self) -> "Settings":
+        if self.device in ("tpu", "tpu-emulator") and self.compile is False:
+            raise ValueError(
+                f"compile: got false for device {self.device}, allowed is true or null: eager is no service"
+            )
+        return self
+
+
+def load(path: Path, device: str | None) -> Settings:
+    """The settings of a file, with ``device`` from the command line in place of the file's. Raises ConfigRefused."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigRefused([f"{path}: cannot be read as YAML: {error}"]) from error
+    if not isinstance(document, dict):
+        raise ConfigRefused([f"{path}: got {type(document).__name__}, allowed is a mapping with apiVersion and kind"])
+    if device is not None:
+        document = {**document, "device": device}
+    try:
+        return Settings.model_validate(document)
+    except ValidationError as error:
+        raise ConfigRefused([_sentence(problem) for problem in error.errors(include_url=False)]) from error
+
+
+def emulator_allowed() -> bool:
+    """Whether the person who starts this process said that it is a test."""
+    return os.environ.get(ALLOW_EMULATOR) == "1"
+
+
+def prepare_cache_dir(folder: Path) -> None:
+    """Creates the folder for compile caches, mode 0700. Raises ConfigRefused.
+
+    Cached programs are code: a folder that others can write to would let them run theirs.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.stat()
+    except OSError as error:
+        raise ConfigRefused([f"cache_dir: got {folder}, allowed is a folder of ours: {error}"]) from error
+    if state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise ConfigRefused(
+            [f"cache_dir: got {folder} (owner {state.st_uid}, mode {state.st_mode & 0o777:o}), "
+             "allowed is a folder of this user that nobody else can write to"]
+        )  # fmt: skip
+
+
+def _sentence(problem: Any) -> str:
+    where = ".".join(str(part) for part in problem["loc"]) or "document"
+    text = str(problem["msg"]).removeprefix("Value error, ")
+    match problem["type"]:
+        case "missing":
+            return f"{where}: is missing"
+        case "extra_forbidden":
+            return f"{where}: is not a known setting"
+        case "value_error" if isinstance(problem["input"], dict | BaseModel):
+            return text if where == "document" else f"{where}: {text}"
+        case _:
+            return f"{where}: got {problem['input']!r}, {text[0].lower()}{text[1:]}"

@@ -1,0 +1,1 @@
+"""Decisions of the server. Time and identity come in as arguments; nothing here waits, reads or writes."""

@@ -1,0 +1,179 @@
+"""Values that every ring of the server shares.
+
+Refusals say whose fault it is:
+
+    Refused
+    ├── BadRequest       the caller's: malformed
+    ├── ShapeNotServed   the caller's: well-formed, outside the catalogue
+    ├── ModelNotFound    the caller's: another model's name
+    ├── QueueFull        load
+    ├── DeadlinePassed   load: the caller stopped waiting
+    ├── NotReady         ours, for now: warming, or the worker is gone
+    └── Internal         ours
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+DeviceKind = Literal["cpu", "cuda", "tpu", "tpu-emulator"]
+DtypeName = Literal["float32", "bfloat16"]
+MatmulPrecision = Literal["highest", "high", "medium"]
+Source = Literal["compiled", "cache", "eager"]
+
+
+class Refused(Exception):
+    """A request that gets no answer. ``reason`` is the wire's code, ``param`` the field at fault."""
+
+    reason = "internal"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class BadRequest(Refused):
+    reason = "bad_request"
+
+
+class ShapeNotServed(Refused):
+    reason = "shape_not_served"
+
+
+class ModelNotFound(Refused):
+    reason = "model_not_found"
+
+
+class QueueFull(Refused):
+    reason = "queue_full"
+
+
+class DeadlinePassed(Refused):
+    reason = "deadline"
+
+
+class NotReady(Refused):
+    reason = "not_ready"
+
+
+class Internal(Refused):
+    reason = "internal"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Bucket:
+    """One compiled shape: ``batch`` rows of ``length`` tokens."""
+
+    batch: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.length < 1:
+            raise ValueError(f"bucket {self.batch}x{self.length}: batch and length must be at least 1")
+
+    def __str__(self) -> str:
+        return f"{self.batch}x{self.length}"
+
+    @property
+    def cells(self) -> int:
+        """Token positions, padding included."""
+        return self.batch * self.length
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRows:
+    """The tokenised texts of one request. ``masks`` is None when every token counts.
+
+    ``width`` does not count columns at the end that no row's mask keeps: they are the caller's own padding.
+    """
+
+    ids: Sequence[Sequence[int]]
+    masks: Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ids:
+            raise BadRequest("input: got no rows, at least one is needed", param="input")
+        if self.masks is None:
+            if not all(self.ids):
+                raise BadRequest("input: got a row without tokens, each row needs at least one", param="input")
+            return
+        if len(self.masks) != len(self.ids):
+            raise BadRequest(
+                f"attention_mask: got {len(self.masks)} rows for {len(self.ids)} rows of input_ids",
+                param="attention_mask",
+            )
+        for row, mask in zip(self.ids, self.masks, strict=True):
+            if len(row) != len(mask):
+                raise BadRequest(
+                    f"attention_mask: got {len(mask)} values for {len(row)} tokens", param="attention_mask"
+                )
+            if any(value not in (0, 1) for value in mask):
+                raise BadRequest("attention_mask: got a value other than 0 and 1", param="attention_mask")
+            if not any(mask):
+                raise BadRequest("attention_mask: a row keeps no token, at least one is needed", param="attention_mask")
+
+    @property
+    def count(self) -> int:
+        return len(self.ids)
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest row."""
+        if self.masks is None:
+            return max(len(row) for row in self.ids)
+        return max(last_kept(mask) for mask in self.masks)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that count, over all rows."""
+        if self.masks is None:
+            return sum(len(row) for row in self.ids)
+        return sum(sum(mask) for mask in self.masks)
+
+    def check_vocabulary(self, size: int, *, field: str) -> None:
+        """Raises BadRequest unless every id is in 0..size-1.
+
+        A TPU does no bounds check: an id outside the table gives a wrong answer instead of an error.
+        """
+        for row in self.ids:
+            for token in row:
+                if not 0 <= token < size:
+                    raise BadRequest(f"{field}: got token id {token}, allowed are 0 to {size - 1}", param=field)
+
+
+def last_kept(mask: Sequence[int]) -> int:
+    """One more than the last position with a 1."""
+    for position in range(len(mask), 0, -1):
+        if mask[position - 1]:
+            return position
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the worker loaded. ``revision`` is the SHA-256 of the weights, ``dim`` the length of a vector."""
+
+    revision: str
+    vocabulary: int
+    dim: int
+    max_length: int
+    compiled: bool
+    emulated: bool
+    torch: str
+    torch_tpu: str | None = None
+    libtpu: str | None = None
+    topology: str | None = None
+    acceptance: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTiming:
+    """One warmed bucket. Seconds; ``warm_s`` is the median of the calls after the first."""
+
+    bucket: Bucket
+    first_s: float
+    warm_s: float
+    calls: int
+    compiles: int
+    source: Source

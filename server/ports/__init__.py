@@ -1,0 +1,1 @@
+"""What the runtime needs from outside, as small Protocols."""

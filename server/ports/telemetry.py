@@ -1,0 +1,30 @@
+"""What operators watch."""
+
+from typing import Protocol
+
+from server.core.batch import Batch
+from server.core.lifecycle import Life
+
+
+class Telemetry(Protocol):
+    def life_changed(self, life: Life) -> None: ...
+
+    def queue_changed(self, rows: int) -> None: ...
+
+    def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
+        """``batch_s`` from leaving the queue to the vectors' arrival, ``device_s`` the worker's share of it."""
+        ...
+
+    def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None: ...
+
+
+class AccessLog(Protocol):
+    def write(self, fields: dict[str, object]) -> None:
+        """One answered inference request: names and numbers, never its content."""
+        ...
+
+
+class Log(Protocol):
+    def info(self, event: str, **fields: object) -> None: ...
+
+    def error(self, event: str, **fields: object) -> None: ...

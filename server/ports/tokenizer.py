@@ -1,0 +1,10 @@
+"""Texts to token ids."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Tokenizer(Protocol):
+    async def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text with the model's special tokens; nothing is truncated or padded."""
+        ...

@@ -1,0 +1,116 @@
+"""The worker process as the runtime sees it: commands go out, events come back.
+
+Commands and events are plain values; the adapter encodes them. One worker owns one device for one model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from server.core.types import Bucket, BucketTiming, DeviceKind, DtypeName, EngineFacts, MatmulPrecision
+from server.core.warmup import StabilityRule
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """First command. ``compile`` None leaves the choice to the device; ``sha256`` is of model.safetensors."""
+
+    model_path: str
+    sha256: str | None
+    device: DeviceKind
+    emulator_allowed: bool
+    dtype: DtypeName
+    matmul_precision: MatmulPrecision
+    compile: bool | None
+    threads: int
+    buckets: tuple[Bucket, ...]
+    stability: StabilityRule
+    cache_dir: str
+    front_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One batch: int32 ids and mask, row-major [bucket.batch, bucket.length]."""
+
+    number: int
+    bucket: Bucket
+    ids: bytes
+    mask: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Weights are on the device and passed acceptance."""
+
+    facts: EngineFacts
+
+
+@dataclass(frozen=True, slots=True)
+class BucketBegan:
+    bucket: Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class BucketWarm:
+    timing: BucketTiming
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """Every bucket is warm, nothing compiles any more, caches are on disk. ``compiles`` so far, eager ones too."""
+
+    compiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Answer to a Run: float32 rows [bucket.batch, dim]; ``device_s`` ends with the copy to the host.
+
+    ``compiles`` is what this batch compiled; 0 is the promise of a warmed server.
+    """
+
+    number: int
+    vectors: bytes
+    device_s: float
+    compiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    """This batch failed; the worker goes on."""
+
+    number: int
+    error: str
+    compiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The worker gives up."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A sign of life, each second."""
+
+
+WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed | Failed | Beat
+
+
+class WorkerLink(Protocol):
+    """One worker process. ``receive`` and ``lost`` are called in the event loop."""
+
+    async def spawn(self, start: Start, receive: Callable[[WorkerEvent], None], lost: Callable[[str], None]) -> None:
+        """Starts the process; ``lost`` is called once, with the reason, when it is gone unasked."""
+        ...
+
+    def run(self, command: Run) -> None:
+        """Sends a batch; its answer comes as Finished or RunFailed."""
+        ...
+
+    async def kill(self) -> None:
+        """Ends the process and reaps it; safe to call twice."""
+        ...

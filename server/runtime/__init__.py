@@ -1,0 +1,1 @@
+"""Queues, tasks and cancellation around the core's decisions."""

@@ -1,0 +1,165 @@
+"""Feeds the device: one batch at a time, formed at the moment it falls idle."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from server.core.admission import admit
+from server.core.batch import Batch, Lanes, Waiting, pad, split
+from server.core.catalog import Catalogue
+from server.core.types import Bucket, DeadlinePassed, Internal, NotReady, Refused, ShapeNotServed, TokenRows
+from server.ports.clock import Clock
+from server.ports.telemetry import Telemetry
+from server.ports.worker import Finished, Run, RunFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One request's share of a batch: float32 rows, and how the time was spent (seconds)."""
+
+    data: bytes
+    bucket: Bucket
+    queue_s: float
+    batch_s: float
+    device_s: float
+    compiles: int
+
+
+@dataclass(slots=True)
+class _OnDevice:
+    number: int
+    batch: Batch
+    taken: float
+
+
+class Batcher:
+    """Owns the lanes and the futures of those who wait.
+
+    ``send`` hands a batch to the worker; answers come back through ``finished`` and ``run_failed``.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, max_rows: int, send: Callable[[Run], None], clock: Clock, telemetry: Telemetry
+    ) -> None:
+        self._catalogue = catalogue
+        self._max_rows = max_rows
+        self._send = send
+        self._clock = clock
+        self._telemetry = telemetry
+        self._lanes = Lanes(catalogue)
+        self._answers: dict[int, asyncio.Future[Vectors]] = {}
+        self._on_device: _OnDevice | None = None
+        self._ticket = 0
+        self._runs = 0
+        self._dim = 0
+        self._closed: str | None = "not open yet"
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything waits or runs."""
+        return bool(self._answers) or self._on_device is not None
+
+    def running_s(self, now: float) -> float:
+        """How long the batch on the device has been there; 0 when the device is idle."""
+        return 0.0 if self._on_device is None else now - self._on_device.taken
+
+    def open(self, dim: int) -> None:
+        """From now on batches are sent. ``dim`` is the length of a vector."""
+        self._dim = dim
+        self._closed = None
+        self._pump()
+
+    def close(self, reason: str) -> None:
+        """No further batch; everyone who waits is told that the server cannot answer."""
+        self._closed = reason
+        self._on_device = None
+        self._lanes.clear()
+        self._telemetry.queue_changed(0)
+        answers, self._answers = self._answers, {}
+        for future in answers.values():
+            _refuse(future, NotReady(reason))
+
+    async def answer(self, tokens: TokenRows, arrived: float, deadline: float | None) -> Vectors:
+        """Waits for the vectors of one request. Raises a Refused; cancelling takes the request out of its lane."""
+        if self._closed is not None:
+            raise NotReady(self._closed)
+        bucket = self._catalogue.fit(tokens.count, tokens.width)
+        if isinstance(bucket, ShapeNotServed):
+            raise bucket
+        full = admit(self._lanes.rows, tokens.count, self._max_rows)
+        if full is not None:
+            raise full
+        self._ticket += 1
+        ticket = self._ticket
+        future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
+        self._answers[ticket] = future
+        self._lanes.add(Waiting(ticket, tokens, bucket.length, arrived, deadline))
+        self._pump()
+        try:
+            if deadline is None:
+                return await future
+            async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
+                return await future
+        except TimeoutError:
+            raise _late() from None
+        finally:
+            self._answers.pop(ticket, None)
+            if self._lanes.remove(ticket):
+                self._telemetry.queue_changed(self._lanes.rows)
+
+    def finished(self, event: Finished) -> None:
+        """A batch's vectors arrived."""
+        done = self._landed(event.number)
+        if done is None:
+            return
+        batch_s = self._clock.monotonic() - done.taken
+        self._telemetry.batch_done(done.batch, batch_s=batch_s, device_s=event.device_s, compiles=event.compiles)
+        shares = split(event.vectors, [member.tokens.count for member in done.batch.members], self._dim)
+        for member, share in zip(done.batch.members, shares, strict=True):
+            future = self._answers.pop(member.ticket, None)
+            if future is not None and not future.done():
+                queue_s = max(0.0, done.taken - member.arrived)
+                future.set_result(Vectors(share, done.batch.bucket, queue_s, batch_s, event.device_s, event.compiles))
+        self._pump()
+
+    def run_failed(self, event: RunFailed) -> None:
+        """The worker could not run this batch."""
+        done = self._landed(event.number)
+        if done is None:
+            return
+        for member in done.batch.members:
+            future = self._answers.pop(member.ticket, None)
+            if future is not None:
+                _refuse(future, Internal(f"the device failed on this batch: {event.error}"))
+        self._pump()
+
+    def _landed(self, number: int) -> _OnDevice | None:
+        done = self._on_device
+        if done is None or done.number != number:
+            return None
+        self._on_device = None
+        return done
+
+    def _pump(self) -> None:
+        if self._closed is None and self._on_device is None:
+            now = self._clock.monotonic()
+            turn = self._lanes.take(now)
+            for waiting in turn.late:
+                future = self._answers.pop(waiting.ticket, None)
+                if future is not None:
+                    _refuse(future, _late())
+            if turn.batch is not None:
+                self._runs += 1
+                self._on_device = _OnDevice(self._runs, turn.batch, now)
+                ids, mask = pad(turn.batch)
+                self._send(Run(self._runs, turn.batch.bucket, ids, mask))
+        self._telemetry.queue_changed(self._lanes.rows)
+
+
+def _late() -> DeadlinePassed:
+    return DeadlinePassed("deadline: the time that the caller named has passed")
+
+
+def _refuse(future: "asyncio.Future[Vectors]", refusal: Refused) -> None:
+    if not future.done():
+        future.set_exception(refusal)

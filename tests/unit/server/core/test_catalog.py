@@ -1,0 +1,72 @@
+"""Declared shapes are the served shapes."""
+
+import pytest
+
+from server.core.catalog import Catalogue
+from server.core.types import Bucket, ShapeNotServed
+
+CATALOGUE = Catalogue((1, 4, 8), (16, 32))
+
+
+def test_every_pair_is_a_bucket() -> None:
+    """The catalogue is the product of its batch sizes and lengths, each once."""
+    assert len(CATALOGUE.buckets()) == len(set(CATALOGUE.buckets())) == 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "longest", "bucket"),
+    [
+        (1, 1, "1x16"),
+        (1, 16, "1x16"),
+        (1, 17, "1x32"),
+        (2, 3, "4x16"),
+        (4, 32, "4x32"),
+        (5, 32, "8x32"),
+        (8, 16, "8x16"),
+    ],
+)
+def test_the_smallest_bucket_that_holds_a_request_is_chosen(rows: int, longest: int, bucket: str) -> None:
+    """Rounding goes up, and no further than needed."""
+    assert str(CATALOGUE.fit(rows, longest)) == bucket
+
+
+def test_every_request_inside_the_limits_gets_a_declared_bucket() -> None:
+    """Nothing outside the warmed shapes is ever asked of the device."""
+    declared = set(CATALOGUE.buckets())
+    for rows in range(1, 9):
+        for longest in range(1, 33):
+            bucket = CATALOGUE.fit(rows, longest)
+            assert isinstance(bucket, Bucket)
+            assert bucket in declared
+            assert bucket.batch >= rows
+            assert bucket.length >= longest
+
+
+@pytest.mark.parametrize(("rows", "longest"), [(9, 1), (1, 33), (9, 33)])
+def test_a_request_outside_is_refused_with_the_limits(rows: int, longest: int) -> None:
+    """The refusal names what came and what is allowed."""
+    refused = CATALOGUE.fit(rows, longest)
+    assert isinstance(refused, ShapeNotServed)
+    for part in (f"{rows} rows", f"{longest} tokens", "at most 8 rows", "at most 32 tokens", "batch 1,4,8"):
+        assert part in refused.message
+
+
+@pytest.mark.parametrize(
+    ("batches", "lengths"), [((), (16,)), ((1,), ()), ((4, 1), (16,)), ((1, 1), (16,)), ((0, 1), (16,)), ((1,), (-16,))]
+)
+def test_a_catalogue_that_does_not_rise_cannot_be_built(batches: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+    """Empty, falling, repeated and non-positive values are refused."""
+    with pytest.raises(ValueError, match="rising positive integers"):
+        Catalogue(batches, lengths)
+
+
+def test_a_catalogue_with_too_many_buckets_cannot_be_built() -> None:
+    """Each bucket costs warm-up time, so their number is bounded."""
+    with pytest.raises(ValueError, match="at most 256"):
+        Catalogue(tuple(range(1, 18)), tuple(range(1, 18)))
+
+
+def test_a_bucket_without_cells_cannot_be_built() -> None:
+    """Batch and length start at one."""
+    with pytest.raises(ValueError, match="at least 1"):
+        Bucket(0, 16)
