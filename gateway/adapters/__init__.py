@@ -1,0 +1,1 @@
+"""One outside library or system each; adapters do not know one another."""

@@ -1,0 +1,61 @@
+"""Reads embeddings out of both protocols' answers, so that the core can compare plain arrays."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.core.compare.embeddings import PairKind, PairResult, compare_embeddings, compare_statuses, is_pair
+from gateway.core.compare.parity import ParityStats
+from gateway.core.plan import Plan
+from gateway.core.snapshot import Answer, Pair
+from wire import openai
+from wire.oip import InferResponse
+
+
+def compare_pair(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
+    """Counts one pair under the plan's policy: whether the answers agree, None when the two form no pair."""
+    if plan.parity is None or not is_pair(pair.baseline.status, pair.candidate.status):
+        return None
+    result = compare_statuses(pair.baseline.status, pair.candidate.status)
+    if result is None:
+        left, right = embeddings(pair.path, pair.baseline), embeddings(pair.path, pair.candidate)
+        if left is None or right is None:
+            arm = "baseline" if left is None else "candidate"
+            result = PairResult(kind=PairKind.SHAPE, detail=f"{arm}: the answer holds no embeddings")
+        else:
+            result = compare_embeddings(left, right, plan.parity)
+    stats.add(pair.request_id, result)
+    return result.ok
+
+
+def embeddings(path: str, answer: Answer) -> NDArray[np.float32] | None:
+    """Rows [n, d] as float32, in the order of the inputs; None when the body is not a readable answer."""
+    try:
+        if path.startswith("/v1/"):
+            return _openai_rows(answer.body)
+        return _oip_rows(answer.body)
+    except (msgspec.DecodeError, ValueError, TypeError):
+        return None
+
+
+def _openai_rows(body: bytes) -> NDArray[np.float32]:
+    response = msgspec.json.decode(body, type=openai.EmbeddingResponse)
+    rows = [_vector(item.embedding) for item in sorted(response.data, key=lambda item: item.index)]
+    return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+
+def _vector(value: list[float] | str) -> NDArray[np.float32]:
+    if isinstance(value, str):
+        return np.frombuffer(openai.decode_base64(value), dtype="<f4")
+    return np.asarray(value, dtype=np.float32)
+
+
+def _oip_rows(body: bytes) -> NDArray[np.float32]:
+    response = msgspec.json.decode(body, type=InferResponse)
+    output = response.outputs[0] if response.outputs else None
+    if output is None:
+        return np.empty((0, 0), np.float32)
+    data: Any = output.data
+    return np.asarray(data, dtype=np.float32).reshape(output.shape)

@@ -1,0 +1,209 @@
+"""The rollout as the admin API shows it: core values in, wire structs out."""
+
+from gateway.core.histogram import Histogram
+from gateway.core.rollout import Outcome, Rollout, Run, State
+from gateway.core.types import Count, Lane, Role
+from gateway.core.verdict import MetricRow, Verdict
+from gateway.ports import JournalLine
+from gateway.runtime.analyst import Analyst, live_requests
+from gateway.runtime.conductor import Applied, Conductor
+from gateway.runtime.replica import Replica
+from wire import admin
+
+NEVER_COMPARED = frozenset(
+    {"overflow", "overflow_bytes", "busy", "saturated", "unavailable", "stale", "shed", "pair_dropped"}
+)
+"""Fates of a sampled copy that led to no pair for want of room, of an arm, or because the epoch was over."""
+
+
+def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: str) -> admin.Status:
+    """Everything about the rollout now. After a run has ended its last figures are shown, marked by the state."""
+    rollout, now = conductor.rollout, conductor.clock.wall()
+    final = analyst.final if rollout.state is State.ROLLED_BACK else None
+    verdict = analyst.verdict or (final.verdict if final else None)
+    waiting = conductor.waiting_for()
+    return admin.Status(
+        rollout=name,
+        replica="0",
+        at=now,
+        state=rollout.state.value,
+        weight=rollout.weight,
+        epoch=rollout.epoch,
+        arms=[_arm(conductor, analyst, replica, role) for role in Role],
+        workers=_workers(replica),
+        store=conductor.store_detail,
+        snapshot_version=replica.snapshot.version,
+        run=run_view(rollout, analyst) if rollout.run is not None else None,
+        verdict=verdict_view(verdict, now) if verdict is not None else None,
+        parity=_parity(analyst, final is not None),
+        control={
+            "waiting_for": waiting,
+            "judge_age_s": round(now - analyst.last_look, 3),
+            "late_events": analyst.evidence.late_events,
+            "copies": analyst.copies,
+        },
+    )
+
+
+def _arm(conductor: Conductor, analyst: Analyst, replica: Replica, role: Role) -> admin.ArmView:
+    arm = conductor.arm(role)
+    health = conductor.health[arm.name]
+    identity = health.identity or {}
+    final = analyst.final if conductor.rollout.state is State.ROLLED_BACK else None
+    evidence, latencies = (final.evidence, final.latencies) if final else (analyst.evidence, analyst.latencies)
+    lanes = (Lane.LIVE, Lane.COPY) if role is Role.CANDIDATE else (Lane.LIVE,)
+
+    def both(count: Count) -> int:
+        return sum(evidence.total(role, lane, count) for lane in lanes)
+
+    scores = [w.breaker[0 if role is Role.BASELINE else 1] for w in replica.workers.values()]
+    return admin.ArmView(
+        name=arm.name,
+        role=role.value,
+        url=f"http://{arm.host}:{arm.port}{arm.base_path}",
+        ready=health.ready,
+        detail=health.detail,
+        emulated=identity.get("emulated"),
+        device=identity.get("device"),
+        identity=identity.get("identity_digest"),
+        live=live_requests(evidence, role),
+        copies=evidence.total(role, Lane.COPY, Count.OK, Count.FAILED) if role is Role.CANDIDATE else 0,
+        failed=both(Count.FAILED),
+        refused=both(Count.REFUSED),
+        unavailable=both(Count.UNAVAILABLE),
+        compiles=both(Count.COMPILES),
+        breaker=max(scores, default=0.0),
+        latency=latency_view(latencies.since_start(role)),
+        recent=latency_view(latencies.recent(role, conductor.clock.wall())),
+    )
+
+
+def latency_view(histogram: Histogram) -> admin.LatencyView:
+    """Milliseconds, None without answers."""
+
+    def at(q: float) -> float | None:
+        value = histogram.quantile(q)
+        return None if value is None else round(value * 1000, 2)
+
+    return admin.LatencyView(count=histogram.count, p50=at(0.5), p95=at(0.95), p99=at(0.99))
+
+
+def run_view(rollout: Rollout, analyst: Analyst) -> admin.RunView:
+    run = rollout.run
+    assert run is not None, "asked only with a run"
+    return admin.RunView(
+        run_id=run.run_id,
+        rollout=run.plan.rollout,
+        kind="upgrade" if run.plan.kind == "upgrade" else "migration",
+        plan_digest=run.plan_digest,
+        state=rollout.state.value,
+        epoch=rollout.epoch,
+        step=run.step,
+        steps=list(run.plan.steps),
+        weight=rollout.weight,
+        started_at=run.started_at,
+        step_since=run.step_since,
+        reason=run.reason,
+        who=run.who,
+        outcome=str(run.outcome) if run.outcome else None,
+        metric=run.metric,
+        rule=run.rule,
+        decided_weight=run.decided_weight,
+        decided_at=run.decided_at,
+        live_candidate_requests=_live(run, analyst),
+        time_to_zero_ms=_ms(run.time_to_zero_s),
+    )
+
+
+def _live(run: Run, analyst: Analyst) -> int:
+    """Until a rollback what is counted now, after it what had been counted then: a new epoch counts from zero."""
+    if run.outcome in (None, Outcome.PROMOTED):
+        return live_requests(analyst.evidence, Role.CANDIDATE)
+    return run.live_candidate_requests
+
+
+def verdict_view(verdict: Verdict, now: float) -> admin.VerdictView:
+    return admin.VerdictView(
+        verdict=verdict.name.value,
+        reason=verdict.reason,
+        text=verdict.text,
+        metric=str(verdict.metric) if verdict.metric else None,
+        at=now,
+        evidence=verdict.evidence,
+        bar=verdict.bar,
+        metrics=[_row(row) for row in verdict.rows],
+        missing=list(verdict.missing),
+        notes=list(verdict.notes),
+    )
+
+
+def _row(row: MetricRow) -> admin.MetricView:
+    return admin.MetricView(
+        metric=str(row.metric),
+        allowed=row.allowed,
+        limit_ms=row.limit_ms,
+        candidate_events=row.n_c,
+        candidate_bad=row.k_c,
+        baseline_events=row.n_b,
+        baseline_bad=row.k_b,
+        evidence=row.evidence,
+        bar=row.bar,
+        proof=row.proof,
+        proof_bar=row.proof_bar,
+        passes=row.passes,
+    )
+
+
+def _parity(analyst: Analyst, ended: bool) -> admin.ParityView:
+    stats = analyst.final.parity if ended and analyst.final else analyst.parity
+    return admin.ParityView(
+        pairs=stats.pairs,
+        bad=stats.bad,
+        min_cosine=stats.min_cosine,
+        max_abs=stats.max_abs,
+        shed=sum(n for key, n in analyst.copies.items() if key.partition(":")[2] in NEVER_COMPARED),
+        worst=stats.sentence(),
+    )
+
+
+def _workers(replica: Replica) -> list[admin.WorkerView]:
+    now = replica.clock.monotonic()
+    return [
+        admin.WorkerView(
+            name=name,
+            pid=worker.pid,
+            acknowledged_version=worker.acknowledged,
+            age_s=round(now - worker.heard_at, 3),
+            in_flight=sum(worker.in_flight),
+        )
+        for name, worker in sorted(replica.workers.items())
+    ]
+
+
+def journal_line(line: JournalLine) -> admin.JournalLine:
+    return admin.JournalLine(
+        seq=line.seq,
+        at=line.at,
+        run_id=line.run_id,
+        epoch=line.epoch,
+        kind=line.kind,
+        who=line.who,
+        text=line.text,
+        data=line.data,
+    )
+
+
+def command_result(applied: Applied) -> admin.CommandResult:
+    return admin.CommandResult(
+        state=applied.rollout.state.value,
+        epoch=applied.rollout.epoch,
+        weight=applied.rollout.weight,
+        detail=applied.text,
+        acknowledged=applied.acknowledged,
+        missing=applied.missing,
+        time_to_zero_ms=_ms(applied.time_to_zero_s),
+    )
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

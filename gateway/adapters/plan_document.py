@@ -1,0 +1,160 @@
+"""Turns a plan document (parsed YAML or JSON) into a core plan. Every problem is reported at once.
+
+The preset fills what the document leaves out. ``demo`` runs the decision rule ten times faster on looser limits; it is
+for a demonstration on a small machine and never for production, and every verdict of it says so.
+"""
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gateway.core.plan import (
+    DEFAULT_ALLOWED,
+    LATENCY,
+    MetricId,
+    MetricLimit,
+    ParityPolicy,
+    Plan,
+    PlanError,
+    RuleParameters,
+)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Share = Annotated[float, Field(ge=0, le=100)]
+Allowed = Annotated[float, Field(gt=0, lt=0.9)]
+Seconds = Annotated[float, Field(gt=0, le=7 * 86400)]
+
+
+class LatencyLimit(_Strict):
+    """At most ``allowed`` of the answers may take longer than ``limit_ms``."""
+
+    limit_ms: Annotated[float, Field(gt=0, le=3_600_000)]
+    allowed: Allowed | None = None
+
+
+class RateLimit(_Strict):
+    allowed: Allowed | None = None
+
+
+class RecompileLimit(_Strict):
+    limit: Annotated[int, Field(ge=0, le=1000)] = 0
+
+
+class Slo(_Strict):
+    """A metric that is not named is not judged; error, refused and recompile always are."""
+
+    lat_p50: LatencyLimit | None = None
+    lat_p95: LatencyLimit | None = None
+    lat_p99: LatencyLimit | None = None
+    error: RateLimit = RateLimit()
+    refused: RateLimit = RateLimit()
+    parity: RateLimit | None = None
+    recompile: RecompileLimit = RecompileLimit()
+
+
+class Parity(_Strict):
+    cosine_min: Annotated[float, Field(ge=-1, le=1)]
+    max_abs: Annotated[float, Field(gt=0)] | None = None
+
+
+class Copies(_Strict):
+    """``share`` in percent of baseline-served requests."""
+
+    share: Share = 0
+    soak: bool = False
+
+
+class PlanDocument(_Strict):
+    """Percent for weights and shares, seconds for durations."""
+
+    apiVersion: Literal["canary/v1"]
+    kind: Literal["Plan"]
+    rollout: Annotated[str, Field(min_length=1)]
+    run_kind: Literal["migration", "upgrade"] = "migration"
+    preset: Literal["default", "demo"] = "default"
+    steps: Annotated[list[Share], Field(min_length=1, max_length=32)]
+    slo: Slo
+    parity: Parity | None = None
+    copies: Copies = Copies()
+    min_step_s: Seconds | None = None
+    max_step_s: Seconds | None = None
+    min_events: Annotated[int, Field(ge=1)] | None = None
+    min_windows: Annotated[int, Field(ge=1)] | None = None
+    bake_s: Annotated[float, Field(ge=0, le=30 * 86400)] | None = None
+    declared_differences: list[str] = []
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {"min_step_s": 300.0, "max_step_s": 3600.0, "min_events": 200, "min_windows": 20, "bake_s": 3600.0},
+    "demo": {"min_step_s": 15.0, "max_step_s": 60.0, "min_events": 80, "min_windows": 12, "bake_s": 15.0},
+}
+DEMO_RULE = RuleParameters(window_s=1.0)
+MIN_HORIZON_S = 7200.0
+STEP_TIMES_EXPECTED = 3.0
+"""A healthy step is expected to take up to this many times its minimum before the evidence is complete."""
+
+
+def parse_plan(document: dict[str, Any], rollout: str) -> tuple[Plan, str]:
+    """The plan and its digest (16 hex digits). Raises PlanError with every problem."""
+    try:
+        parsed = PlanDocument.model_validate(document)
+    except ValidationError as error:
+        raise PlanError(_describe(error)) from error
+    if parsed.rollout != rollout:
+        raise PlanError([f"rollout: '{parsed.rollout}' is not this gateway's; it carries '{rollout}'"])
+    plan = _build(parsed)
+    return plan, hashlib.blake2b(msgspec.json.encode(plan), digest_size=8).hexdigest()
+
+
+def _build(parsed: PlanDocument) -> Plan:
+    given = {name: value for name in PRESETS[parsed.preset] if (value := getattr(parsed, name)) is not None}
+    durations = {**PRESETS[parsed.preset], **given}
+    demo = parsed.preset == "demo"
+    expected = durations["min_step_s"] * STEP_TIMES_EXPECTED * len(parsed.steps) + durations["bake_s"]
+    scale = DEMO_RULE.window_s / RuleParameters().window_s if demo else 1.0
+    parity = None
+    if parsed.parity is not None:
+        parity = ParityPolicy(cosine_min=parsed.parity.cosine_min, max_abs=parsed.parity.max_abs)
+    return Plan(
+        rollout=parsed.rollout,
+        kind=parsed.run_kind,
+        steps=tuple(round(share * 100) for share in parsed.steps),
+        metrics=_metrics(parsed.slo),
+        recompile_limit=parsed.slo.recompile.limit,
+        parity=parity,
+        copies=round(parsed.copies.share * 100),
+        soak=parsed.copies.soak,
+        horizon_s=max(MIN_HORIZON_S * scale, expected),
+        control_at_full=not demo,
+        declared_differences=tuple(parsed.declared_differences),
+        preset=parsed.preset,
+        rule=DEMO_RULE if demo else RuleParameters(),
+        **durations,
+    )
+
+
+def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:
+    limits = []
+    for metric in MetricId:
+        given: LatencyLimit | RateLimit | None = getattr(slo, str(metric))
+        if given is None:
+            continue
+        allowed = given.allowed if given.allowed is not None else DEFAULT_ALLOWED[metric]
+        limit_ms = given.limit_ms if metric in LATENCY and isinstance(given, LatencyLimit) else None
+        limits.append(MetricLimit(metric=metric, allowed=allowed, limit_ms=limit_ms))
+    return tuple(limits)
+
+
+def _describe(error: ValidationError) -> list[str]:
+    problems = []
+    for problem in error.errors(include_url=False):
+        path = ".".join(str(part) for part in problem["loc"]) or "document"
+        shown = "" if problem["type"] in ("missing", "extra_forbidden") else f"{problem['input']!r:.80}: "
+        problems.append(f"{path}: {shown}{problem['msg']}")
+    return problems

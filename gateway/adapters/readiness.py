@@ -1,0 +1,65 @@
+"""Asks an arm of profile ``ours`` whether it is ready, and what it is.
+
+Readiness is the status of OIP's ``/v2/health/ready``; the identity comes from the model's metadata and is read again
+whenever the arm becomes ready, since a restart may have changed it.
+"""
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from gateway.ports import ArmHealth
+from wire.health import HealthBody
+from wire.oip import ModelMetadata
+
+POLL_TIMEOUT_S = 2.0
+
+
+class OursProbe:
+    """ports.ReadinessProbe over HTTP."""
+
+    def __init__(self, client: httpx.AsyncClient, *, url: str, model: str) -> None:
+        self._client = client
+        self._ready_url = f"{url}/v2/health/ready"
+        self._metadata_url = f"{url}/v2/models/{quote(model, safe='')}"
+        self._identity: dict[str, Any] | None = None
+
+    async def poll(self) -> ArmHealth:
+        try:
+            answer = await self._client.get(self._ready_url, timeout=POLL_TIMEOUT_S)
+            if answer.status_code != 200:
+                self._identity = None
+                return ArmHealth(ready=False, detail=_detail(answer), warm_up=_progress(answer))
+            if self._identity is None:
+                self._identity = await self._read_identity()
+            return ArmHealth(ready=True, detail="ready", identity=self._identity, warm_up=_progress(answer))
+        except httpx.HTTPError as error:
+            self._identity = None
+            return ArmHealth(ready=False, detail=f"{type(error).__name__}: {error}".rstrip(": "))
+        except msgspec.DecodeError as error:
+            return ArmHealth(ready=False, detail=f"metadata of {self._metadata_url} is not as documented: {error}")
+
+    async def _read_identity(self) -> dict[str, Any] | None:
+        answer = await self._client.get(self._metadata_url, timeout=POLL_TIMEOUT_S)
+        if answer.status_code != 200:
+            return None
+        return msgspec.json.decode(answer.content, type=ModelMetadata).parameters or None
+
+
+def _progress(answer: httpx.Response) -> dict[str, Any] | None:
+    try:
+        body = msgspec.json.decode(answer.content, type=HealthBody)
+    except msgspec.DecodeError:
+        return None
+    return {"state": body.state, "bucket": body.bucket, "buckets": body.buckets, "elapsed_s": body.elapsed_s}
+
+
+def _detail(answer: httpx.Response) -> str:
+    progress = _progress(answer)
+    if progress is None:
+        return f"status {answer.status_code}"
+    if progress["state"] == "warming":
+        return f"warming: bucket {progress['bucket']} of {progress['buckets']}"
+    return str(progress["state"])

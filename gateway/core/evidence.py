@@ -1,0 +1,137 @@
+"""Counts per window, arm and lane, merged from any number of workers, and closed in order.
+
+Two rules keep the numbers honest. An event belongs to the window in which its request arrived. A window is closed
+once no worker can still add to it: nothing that arrived before its end is open anywhere, or its end is one time-out
+old. What comes later is counted as late and judged nowhere.
+
+Addition commutes, so any order and grouping of reports gives the same closed windows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gateway.core.plan import MetricId
+from gateway.core.sequential import Cell
+from gateway.core.snapshot import Report
+from gateway.core.types import Count, Lane, Role, Tally, empty_tally, window_of
+
+Key = tuple[Role, Lane]
+
+JUDGED_LANES: dict[Role, tuple[Lane, ...]] = {
+    # A copy sent to the baseline serves parity only; a copy sent to the candidate is evidence like a live request.
+    Role.BASELINE: (Lane.LIVE,),
+    Role.CANDIDATE: (Lane.LIVE, Lane.COPY),
+}
+
+_LATENCY_COUNTS = {
+    MetricId.LAT_P50: (Count.LAT50_N, Count.LAT50_BAD),
+    MetricId.LAT_P95: (Count.LAT95_N, Count.LAT95_BAD),
+    MetricId.LAT_P99: (Count.LAT99_N, Count.LAT99_BAD),
+}
+_ATTEMPTS = (Count.OK, Count.FAILED, Count.DEADLINE, Count.REFUSED, Count.REFUSED_UNCHECKED, Count.UNAVAILABLE)
+
+
+@dataclass(slots=True)
+class ClosedWindow:
+    """One window that nobody can add to any more."""
+
+    window: int
+    tallies: dict[Key, Tally]
+
+    def sum(self, role: Role, *counts: Count) -> int:
+        """Events of ``role`` over its judged lanes."""
+        return sum(
+            self.tallies[role, lane][c] for lane in JUDGED_LANES[role] if (role, lane) in self.tallies for c in counts
+        )
+
+    def events(self, role: Role, metric: MetricId) -> tuple[int, int]:
+        """(events, bad events) of one metric for one arm."""
+        if metric in _LATENCY_COUNTS:
+            n, bad = _LATENCY_COUNTS[metric]
+            return self.sum(role, n), self.sum(role, bad)
+        if metric is MetricId.ERROR:
+            return self.sum(role, *_ATTEMPTS), self.sum(role, Count.FAILED, Count.UNAVAILABLE)
+        if metric is MetricId.REFUSED:
+            return self.sum(role, Count.OK, Count.REFUSED), self.sum(role, Count.REFUSED)
+        if role is Role.BASELINE:  # parity is a property of the candidate's answers
+            return 0, 0
+        # Pairs of both directions: a copy to the baseline was answered to the client by the candidate.
+        pairs = [self.tallies[key] for key in self.tallies if key[0] is Role.CANDIDATE]
+        return sum(t[Count.PAIRS] for t in pairs), sum(t[Count.PAIRS_BAD] for t in pairs)
+
+    def cells(self, metrics: tuple[MetricId, ...]) -> dict[MetricId, Cell]:
+        """What the decision rule reads of this window."""
+        return {m: Cell(*self.events(Role.CANDIDATE, m), *self.events(Role.BASELINE, m)) for m in metrics}
+
+
+@dataclass(slots=True)
+class _Worker:
+    complete_to: float
+    """Wall time before which this worker has nothing left to report."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The open windows of one epoch. ``timeout_s`` bounds how long an answer can be outstanding."""
+
+    epoch: int
+    width_s: float
+    timeout_s: float
+    first_window: int
+    _windows: dict[int, dict[Key, Tally]] = field(default_factory=dict)
+    _workers: dict[str, _Worker] = field(default_factory=dict)
+    totals: dict[Key, Tally] = field(default_factory=dict)
+    late_events: int = 0
+    next_window: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_window = self.first_window
+
+    def add(self, report: Report) -> None:
+        """Merges one report; one of another epoch is ignored, since a start and a rollback void everything."""
+        if report.epoch != self.epoch:
+            return
+        for counts in report.windows:
+            self._count(counts.window, (counts.role, counts.lane), counts.tally)
+        self._workers[report.name] = _Worker(min(report.at, report.open_since or report.at))
+
+    def add_pair(self, *, epoch: int, window: int, lane: Lane, bad: bool) -> bool:
+        """Counts one compared pair; False when its window is closed or its epoch is past."""
+        if epoch != self.epoch:
+            return False
+        tally = empty_tally()
+        tally[Count.PAIRS], tally[Count.PAIRS_BAD] = 1, int(bad)
+        return self._count(window, (Role.CANDIDATE, lane), tally)
+
+    def forget_worker(self, name: str) -> None:
+        """A worker that is gone reports nothing more; windows do not wait for it."""
+        self._workers.pop(name, None)
+
+    def close(self, now: float) -> Iterator[ClosedWindow]:
+        """Yields, in order and without gaps, every window that is complete at wall time ``now``."""
+        overdue = now - self.timeout_s
+        complete_to = min((w.complete_to for w in self._workers.values()), default=overdue)
+        ready_to = window_of(max(complete_to, overdue), self.width_s)
+        while self.next_window < ready_to:
+            window = self.next_window
+            self.next_window += 1
+            yield ClosedWindow(window, self._windows.pop(window, {}))
+
+    def total(self, role: Role, lane: Lane, *counts: Count) -> int:
+        """Events since this epoch began, closed windows or not."""
+        tally = self.totals.get((role, lane))
+        return sum(tally[c] for c in counts) if tally else 0
+
+    def _count(self, window: int, key: Key, tally: Tally) -> bool:
+        if window < self.first_window:  # arrived before judging began: nobody's evidence, and not late either
+            return False
+        total = self.totals.setdefault(key, empty_tally())
+        for i, n in enumerate(tally):
+            total[i] += n
+        if window < self.next_window:
+            self.late_events += sum(tally[c] for c in _ATTEMPTS) + tally[Count.PAIRS]
+            return False
+        target = self._windows.setdefault(window, {}).setdefault(key, empty_tally())
+        for i, n in enumerate(tally):
+            target[i] += n
+        return True

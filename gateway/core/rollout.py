@@ -1,0 +1,477 @@
+"""The life of a run as a table: (state, event, now) -> (state, effects).
+
+What lives here: which state follows which, what the weight and the epoch become, what the journal says. What never
+may: a clock, the store, the workers. An event that is not allowed raises NotNow and changes nothing.
+
+Rules above the table:
+
+* Rollback is accepted in every state and wins over everything.
+* Only ``Judged(ADVANCE)`` and an override raise the weight. No event that stands for missing data, a crashed judge
+  or a lost store does.
+* The epoch rises at a start, a rollback and a finish; it voids every request and every count of the epoch before.
+
+    idle ── start ──> validating ── validated ──> shadowing | stepping ── ADVANCE ──> stepping ... last step = baking
+     ^                    │                           │  ^                                                        │
+     │                    └── refused ──> rolled_back │  └── resume ── paused | held <── pause, INCONCLUSIVE       │
+     └──────── finish ── done <───────────────────────┴───────────────────────────── ADVANCE ───────────────────┘
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from gateway.core.plan import Plan
+from gateway.core.types import FULL_WEIGHT
+from gateway.core.verdict import Verdict, VerdictName
+
+
+class State(StrEnum):
+    IDLE = "idle"
+    VALIDATING = "validating"
+    SHADOWING = "shadowing"
+    STEPPING = "stepping"
+    PAUSED = "paused"
+    HELD = "held"
+    BAKING = "baking"
+    DONE = "done"
+    ROLLED_BACK = "rolled_back"
+
+
+OPEN = frozenset({State.VALIDATING, State.SHADOWING, State.STEPPING, State.PAUSED, State.HELD, State.BAKING})
+"""A run is open: a second start is refused."""
+JUDGED = OPEN - {State.VALIDATING}
+"""The judge's rollback is obeyed."""
+ROUTED = JUDGED | {State.DONE}
+"""The candidate may get traffic, and the breaker may take it away."""
+ADVANCING = frozenset({State.SHADOWING, State.STEPPING, State.BAKING})
+"""The judge's advance is obeyed."""
+
+
+class Outcome(StrEnum):
+    PROMOTED = "PROMOTED"
+    ROLLED_BACK = "ROLLED_BACK"
+    REFUSED = "REFUSED"
+
+
+class NotNow(Exception):
+    """The event does not fit the state. ``allowed`` names the states in which it would."""
+
+    def __init__(self, event: str, state: State, allowed: str) -> None:
+        super().__init__(f"{event} is not possible while the rollout is {state}; {allowed}")
+        self.event, self.state = event, state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One rollout from start to finish; the frozen plan comes with it."""
+
+    run_id: str
+    plan: Plan
+    plan_digest: str
+    started_at: float
+    who: str
+    reason: str
+    step: int = 0
+    step_since: float = 0.0
+    paused_from: State | None = None
+    outcome: Outcome | None = None
+    metric: str | None = None
+    rule: str | None = None
+    text: str = ""
+    decided_weight: int | None = None
+    decided_at: float | None = None
+    ended_at: float | None = None
+    time_to_zero_s: float | None = None
+    live_candidate_requests: int = 0
+
+    @property
+    def step_weight(self) -> int:
+        return self.plan.steps[self.step]
+
+    @property
+    def is_last_step(self) -> bool:
+        """The last step is the bake."""
+        return self.step + 1 == len(self.plan.steps)
+
+    @property
+    def next_weight(self) -> int:
+        """The weight that passing the present step leads to; after the last it is what bakes."""
+        return self.plan.steps[-1] if self.is_last_step else self.plan.steps[self.step + 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """Everything that routing and judging follow. ``swapped``: after a finish the configured candidate serves."""
+
+    state: State = State.IDLE
+    epoch: int = 1
+    weight: int = 0
+    swapped: bool = False
+    run: Run | None = None
+
+    @property
+    def routed_weight(self) -> int:
+        """At 100 % the baseline keeps the plan's residual, so that the candidate is still compared with something."""
+        if self.run is None or not self.run.plan.control_at_full:
+            return self.weight
+        return min(self.weight, FULL_WEIGHT - self.run.plan.residual)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    run_id: str
+    plan: Plan
+    plan_digest: str
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """Gate 1 is through. ``differences`` are the identity fields in which the arms differ."""
+
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invalid:
+    """Gate 1 found what must not differ."""
+
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollBack:
+    """By a person. The judge's rollback arrives as Judged."""
+
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promote:
+    """``override`` goes one step up without evidence; without it nothing here is waiting for a person."""
+
+    who: str
+    reason: str
+    override: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted:
+    """The control process came back and read this rollout from the store."""
+
+
+Event = Start | Validated | Invalid | Judged | Pause | Resume | RollBack | Promote | Finish | Restarted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One line for the append-only journal."""
+
+    kind: str
+    who: str
+    text: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartJudging:
+    """A new step: promotion evidence begins again. ``fresh``: so does everything (a new run or epoch)."""
+
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopJudging:
+    """No run is judged any more."""
+
+
+Effect = JournalEntry | StartJudging | StopJudging
+GATEWAY = "gateway"
+
+
+def transition(rollout: Rollout, event: Event, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    """What ``event`` makes of ``rollout`` at wall time ``now``; NotNow when it does not fit."""
+    match event:
+        case Start():
+            return _start(rollout, event, now)
+        case Validated() | Invalid():
+            return _validated(rollout, event, now)
+        case Judged():
+            return _judged(rollout, event.verdict, now)
+        case Pause():
+            return _pause(rollout, event)
+        case Resume():
+            return _resume(rollout, event, now)
+        case RollBack():
+            return _roll_back(rollout, event.who, event.reason, now, metric=None, rule=None, data={})
+        case Promote():
+            return _promote(rollout, event, now)
+        case Finish():
+            return _finish(rollout, event, now)
+        case Restarted():
+            return _restarted(rollout, now)
+
+
+def _open_run(rollout: Rollout) -> Run:
+    assert rollout.run is not None, "an open state always has a run"
+    return rollout.run
+
+
+def _start(rollout: Rollout, event: Start, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state in OPEN:
+        raise NotNow("start", rollout.state, f"roll back or finish run {_open_run(rollout).run_id} first")
+    if rollout.swapped:
+        raise NotNow(
+            "start",
+            rollout.state,
+            "the finished run keeps its old arm as rollback target; configure the new arms first",
+        )
+    run = Run(
+        run_id=event.run_id,
+        plan=event.plan,
+        plan_digest=event.plan_digest,
+        started_at=now,
+        who=event.who,
+        reason=event.reason,
+        step_since=now,
+    )
+    line = JournalEntry(
+        kind="start",
+        who=event.who,
+        text=f"run {event.run_id} started: {event.reason}",
+        data={"plan_digest": event.plan_digest, "steps": list(event.plan.steps), "preset": event.plan.preset},
+    )
+    return Rollout(state=State.VALIDATING, epoch=rollout.epoch + 1, weight=0, run=run), (line, StopJudging())
+
+
+def _validated(rollout: Rollout, event: Validated | Invalid, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state is not State.VALIDATING:
+        raise NotNow("validation", rollout.state, "only a run that is validating can be validated")
+    run = _open_run(rollout)
+    if isinstance(event, Invalid):
+        text = "gate 1 (compatibility): " + "; ".join(event.problems)
+        ended = replace(
+            run, outcome=Outcome.REFUSED, rule="gate", text=text, decided_weight=0, decided_at=now, ended_at=now
+        )
+        line = JournalEntry(kind="refused", who=GATEWAY, text=text, data={"problems": list(event.problems)})
+        refused = replace(rollout, state=State.ROLLED_BACK, epoch=rollout.epoch + 1, weight=0, run=ended)
+        return refused, (line, StopJudging())
+    differs = ", ".join(event.differences) or "nothing"
+    line = JournalEntry(
+        kind="validated",
+        who=GATEWAY,
+        text=f"gate 1 (compatibility) passed; the arms differ in: {differs}",
+        data={"differences": list(event.differences)},
+    )
+    entered, effects = _enter_step(rollout, replace(run, step=0), now, fresh=True)
+    return entered, (line, *effects)
+
+
+def _enter_step(rollout: Rollout, run: Run, now: float, *, fresh: bool = False) -> tuple[Rollout, tuple[Effect, ...]]:
+    run = replace(run, step_since=now, paused_from=None)
+    weight = run.step_weight
+    state = State.BAKING if run.is_last_step else State.STEPPING if weight else State.SHADOWING
+    traffic = f"{weight / 100:g} % of live traffic" if weight else "copies only, no live traffic"
+    bake = f"; the bake: at least {run.plan.bake_s:g} s" if run.is_last_step else ""
+    line = JournalEntry(
+        kind="step",
+        who=GATEWAY,
+        text=f"step {run.step + 1} of {len(run.plan.steps)}: {traffic} to the candidate{bake}",
+        data={"step": run.step, "weight": weight},
+    )
+    return replace(rollout, state=state, weight=weight, run=run), (line, StartJudging(fresh=fresh))
+
+
+def _judged(rollout: Rollout, verdict: Verdict, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state not in ROUTED:
+        raise NotNow("a verdict", rollout.state, "only a run with a candidate is judged")
+    match verdict.name:
+        case VerdictName.ROLL_BACK:
+            data = verdict_data(verdict)
+            metric = str(verdict.metric) if verdict.metric else None
+            return _roll_back(rollout, GATEWAY, verdict.text, now, metric=metric, rule=verdict.rule, data=data)
+        case VerdictName.ADVANCE if rollout.state in ADVANCING:
+            return _advance(rollout, verdict, now)
+        case VerdictName.INCONCLUSIVE if rollout.state in ADVANCING:
+            return _hold(rollout, verdict)
+        case _:
+            return rollout, ()
+
+
+def _advance(rollout: Rollout, verdict: Verdict, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    run = _open_run(rollout)
+    line = JournalEntry(kind="advance", who=GATEWAY, text=verdict.text, data=verdict_data(verdict))
+    moved, effects = _next(rollout, run, now)
+    return moved, (line, *effects)
+
+
+def _next(rollout: Rollout, run: Run, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    """One step up; from the last, which is the bake, to done."""
+    if not run.is_last_step:
+        return _enter_step(rollout, replace(run, step=run.step + 1), now)
+    ended = replace(
+        run, outcome=Outcome.PROMOTED, decided_weight=rollout.weight, decided_at=now, ended_at=now, paused_from=None
+    )
+    line = JournalEntry(
+        kind="done",
+        who=GATEWAY,
+        text=f"bake passed at {rollout.weight / 100:g} %: promoted; `finish` makes the candidate the baseline",
+        data={"weight": rollout.weight},
+    )
+    return replace(rollout, state=State.DONE, run=ended), (line, StopJudging())
+
+
+def _hold(rollout: Rollout, verdict: Verdict) -> tuple[Rollout, tuple[Effect, ...]]:
+    run = _open_run(rollout)
+    line = JournalEntry(
+        kind="inconclusive",
+        who=GATEWAY,
+        text=f"{verdict.text} The weight stays at {rollout.weight / 100:g} %; a person decides.",
+        data=verdict_data(verdict),
+    )
+    return replace(rollout, state=State.HELD, run=replace(run, paused_from=rollout.state)), (line,)
+
+
+def _pause(rollout: Rollout, event: Pause) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state not in ADVANCING:
+        raise NotNow("pause", rollout.state, "only a run that is shadowing, stepping or baking can be paused")
+    run = replace(_open_run(rollout), paused_from=rollout.state)
+    text = f"paused at {rollout.weight / 100:g} %: {event.reason}; rollback stays armed"
+    line = JournalEntry(kind="pause", who=event.who, text=text, data={"weight": rollout.weight})
+    return replace(rollout, state=State.PAUSED, run=run), (line,)
+
+
+def _resume(rollout: Rollout, event: Resume, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state not in (State.PAUSED, State.HELD):
+        raise NotNow("resume", rollout.state, "only a paused or held run can be resumed")
+    run = _open_run(rollout)
+    assert run.paused_from is not None, "a paused run remembers where it came from"
+    line = JournalEntry(
+        kind="resume",
+        who=event.who,
+        text=f"resumed at {rollout.weight / 100:g} %: {event.reason}; the step's evidence begins again",
+        data={"weight": rollout.weight},
+    )
+    resumed = replace(rollout, state=run.paused_from, run=replace(run, paused_from=None, step_since=now))
+    return resumed, (line, StartJudging(fresh=False))
+
+
+def _roll_back(
+    rollout: Rollout, who: str, reason: str, now: float, *, metric: str | None, rule: str | None, data: dict[str, Any]
+) -> tuple[Rollout, tuple[Effect, ...]]:
+    run = rollout.run
+    if run is not None and (rollout.state in OPEN or rollout.state is State.DONE or rollout.swapped):
+        run = replace(
+            run,
+            outcome=Outcome.ROLLED_BACK,
+            metric=metric,
+            rule=rule or "person",
+            text=reason,
+            decided_weight=rollout.weight,
+            decided_at=now,
+            ended_at=now,
+            paused_from=None,
+        )
+    line = JournalEntry(
+        kind="rollback",
+        who=who,
+        text=f"rolled back from {rollout.weight / 100:g} % ({rollout.state}): {reason}",
+        data={
+            "weight": rollout.weight,
+            "state": str(rollout.state),
+            "metric": metric,
+            "rule": rule or "person",
+            **data,
+        },
+    )
+    rolled = Rollout(state=State.ROLLED_BACK, epoch=rollout.epoch + 1, weight=0, swapped=False, run=run)
+    return rolled, (line, StopJudging())
+
+
+def _promote(rollout: Rollout, event: Promote, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state not in JUDGED:
+        raise NotNow("promote", rollout.state, "only an open run past validation can be promoted")
+    if not event.override:
+        raise NotNow("promote", rollout.state, "no manual gate is open; --override goes up without evidence")
+    line = JournalEntry(
+        kind="override",
+        who=event.who,
+        text=f"promoted by override from {rollout.weight / 100:g} %, without evidence: {event.reason}",
+        data={"weight": rollout.weight, "step": _open_run(rollout).step},
+    )
+    moved, effects = _next(rollout, _open_run(rollout), now)
+    return moved, (line, *effects)
+
+
+def _finish(rollout: Rollout, event: Finish, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state is not State.DONE:
+        raise NotNow("finish", rollout.state, "only a promoted run (state done) can be finished")
+    line = JournalEntry(
+        kind="finish",
+        who=event.who,
+        text=f"finished: the candidate is the baseline now, the old arm stays the rollback target: {event.reason}",
+        data={},
+    )
+    run = replace(_open_run(rollout), ended_at=now)
+    return Rollout(state=State.IDLE, epoch=rollout.epoch + 1, weight=0, swapped=True, run=run), (line, StopJudging())
+
+
+def _restarted(rollout: Rollout, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    if rollout.state not in JUDGED:
+        return rollout, ()
+    line = JournalEntry(
+        kind="restart",
+        who=GATEWAY,
+        text=f"control process restarted at {rollout.weight / 100:g} % ({rollout.state}); evidence begins again",
+        data={"weight": rollout.weight, "state": str(rollout.state), "epoch": rollout.epoch},
+    )
+    run = replace(_open_run(rollout), step_since=now)
+    return replace(rollout, run=run), (line, StartJudging(fresh=False))
+
+
+def verdict_data(verdict: Verdict) -> dict[str, Any]:
+    """The numbers behind a verdict, for the journal."""
+    return {
+        "verdict": str(verdict.name),
+        "reason": verdict.reason,
+        "metric": str(verdict.metric) if verdict.metric else None,
+        "rule": verdict.rule,
+        "evidence": verdict.evidence,
+        "bar": verdict.bar,
+        "metrics": {
+            str(row.metric): {
+                "candidate": [row.n_c, row.k_c],
+                "baseline": [row.n_b, row.k_b],
+                "allowed": row.allowed,
+                "evidence": row.evidence,
+                "proof": row.proof,
+            }
+            for row in verdict.rows
+        },
+        "notes": list(verdict.notes),
+    }

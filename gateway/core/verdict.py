@@ -1,0 +1,314 @@
+"""The judge: counts of closed windows in, a verdict with its reasons out.
+
+Order of the rules, first that speaks: recompiles (stop rule), breaker, evidence against the candidate, shared outage
+(hold), promotion, step too old (inconclusive), hold. No data is never a pass, and nothing here raises a weight: the
+verdict is a value.
+
+A rule that has once fired stays fired; a rollback cannot be talked back by quieter windows between two looks.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.core.breaker import BreakerWatch, Pulse
+from gateway.core.findings import (
+    Blamed,
+    Gap,
+    MetricRow,
+    Rule,
+    Verdict,
+    VerdictName,
+    breaker_sentence,
+    evidence_sentence,
+    metric_sentence,
+    recompile_sentence,
+)
+from gateway.core.plan import MetricId, Plan
+from gateway.core.sequential import Cell, EvidenceAgainst
+from gateway.core.step import Quad, Step, StepTerms, resume_step
+from gateway.core.types import FULL_WEIGHT
+
+__all__ = ["Judge", "MetricRow", "Verdict", "VerdictName"]
+
+CHECKPOINT_FORMAT: Final = 1
+RECENT_S: Final = 10
+
+# A hold names the first of these that applies; the others are in `missing`.
+_REASONS: Final = (
+    "no_data",
+    "suspect",
+    "refused_unchecked",
+    "baseline_out_of_slo",
+    "too_few",
+    "not_proven",
+    "too_young",
+)
+_RULES: Final[tuple[Rule, ...]] = ("recompile", "breaker", "evidence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stop:
+    """A rule has fired: what it names and what it saw then."""
+
+    metric: Blamed
+    text: str
+    evidence: float
+
+
+class Judge:
+    """Judges one run of ``plan`` from ``first_window`` on, or from where a checkpoint of the same plan was taken.
+
+    Windows are closed in order, each once; those left out were empty. Call ``start_step`` before anything else.
+    ValueError when ``resume`` is no checkpoint of this plan.
+    """
+
+    def __init__(self, plan: Plan, *, first_window: int, resume: Mapping[str, Any] | None = None) -> None:
+        self._plan = plan
+        self._against = EvidenceAgainst(plan, first_window=first_window)
+        self._watch = BreakerWatch(threshold=plan.rule.breaker_threshold, hold_s=plan.rule.breaker_hold_s)
+        self._pulse = Pulse.QUIET
+        self._recent: deque[Quad] = deque(maxlen=RECENT_S)
+        self._stops: dict[Rule, _Stop] = {}
+        self._step: Step | None = None
+        if resume is not None:
+            self._restore(resume)
+
+    def start_step(
+        self,
+        *,
+        weight_bp: int,
+        next_weight_bp: int,
+        window: int,
+        now: float,
+        control: bool,
+        baseline_required: bool,
+        baking: bool = False,
+    ) -> None:
+        """A step begins: promotion evidence and step counts start over, evidence against the candidate carries on.
+
+        weight_bp, next_weight_bp: this weight and the one that passing leads to (itself after the last), basis points.
+        window: the first window that belongs to the step. now: seconds, same clock as in ``verdict``.
+        control: the baseline's present rate stands under the limits. baseline_required: no pass without its counts.
+        baking: the step passes only after the plan's bake time.
+        """
+        if not 0 <= weight_bp <= FULL_WEIGHT:
+            raise ValueError(f"weight_bp: {weight_bp} must lie between 0 and {FULL_WEIGHT}")
+        if not max(1, weight_bp) <= next_weight_bp <= FULL_WEIGHT:
+            raise ValueError(f"next_weight_bp: {next_weight_bp} must lie between {max(1, weight_bp)} and {FULL_WEIGHT}")
+        terms = StepTerms(
+            weight_bp=weight_bp,
+            next_weight_bp=next_weight_bp,
+            window=window,
+            started=now,
+            control=control,
+            baseline_required=baseline_required,
+            baking=baking,
+        )
+        self._step = Step(plan=self._plan, terms=terms, compiles_before=self._step.compiles if self._step else 0)
+
+    def close_window(
+        self,
+        window: int,
+        cells: Mapping[MetricId, Cell],
+        *,
+        compiles: int,
+        answered: int,
+        refused_unchecked: Quad = (0, 0, 0, 0),
+        excused: int = 0,
+    ) -> None:
+        """Books a closed window. Metrics without a cell had no event; metrics that the plan does not use are ignored.
+
+        compiles: compiles on the candidate's request path. answered: the candidate's successful answers.
+        excused: answers that met a compile and are in no latency metric.
+        refused_unchecked: candidate n, k, baseline n, k of refusals that could not be put to the baseline.
+        ValueError when the window is closed already or the counts of refusals are impossible; nothing is booked then.
+        """
+        step = self._present_step()
+        n_c, k_c, n_b, k_b = refused_unchecked
+        if not (0 <= k_c <= n_c and 0 <= k_b <= n_b):
+            raise ValueError(f"refused_unchecked: {refused_unchecked} must be (n_c, k_c, n_b, k_b) with 0 <= k <= n")
+        first_open, in_step = self._against.next_window, window >= step.terms.window
+        if in_step:  # windows of the step before are held to what that step was held to
+            self._against.set_control(step.terms.control)
+        held_to = self._against.close(window, cells)
+        if in_step:
+            step.cross_gap(first_open, window)
+            step.count(compiles=compiles, answered=answered, excused=excused, refused_unchecked=refused_unchecked)
+            step.close(window, cells, held_to)
+        else:
+            step.compiles_before += compiles
+        self._check_recompiles(step)
+        self._check_evidence(step)
+
+    def second(self, *, baseline: tuple[int, int], candidate: tuple[int, int], failed_over_recently: bool) -> None:
+        """Books one second's (attempts, failed) of each arm for the breaker.
+
+        failed_over_recently: a request was failed over within the last ten seconds.
+        """
+        self._recent.append((*candidate, *baseline))
+        self._pulse = self._watch.second(
+            baseline=baseline, candidate=candidate, failed_over_recently=failed_over_recently
+        )
+        if self._pulse is Pulse.CANDIDATE_SICK and "breaker" not in self._stops:
+            self._stop("breaker", MetricId.ERROR, self._breaker_text())
+
+    def verdict(self, *, now: float) -> Verdict:
+        """What follows from all that was booked, at ``now`` seconds."""
+        step = self._present_step()
+        for rule in _RULES:
+            if (stop := self._stops.get(rule)) is not None:
+                return self._say(VerdictName.ROLL_BACK, rule, stop.text, stop.metric, rule=rule, evidence=stop.evidence)
+        if self._pulse is Pulse.BOTH_SICK:
+            text = f"Both arms fail, moving traffic would help nobody. {self._breaker_text()}"
+            return self._say(VerdictName.HOLD, "shared_outage", text, MetricId.ERROR)
+        gaps = [*self._suspicions(), *step.gaps(now=now, next_window=self._against.next_window)]
+        gaps.sort(key=lambda gap: _REASONS.index(gap.reason))
+        if not gaps:
+            return self._say(VerdictName.ADVANCE, "proven", self._proven_text(step, now), None)
+        missing = tuple(gap.text for gap in gaps)
+        text = self._lacking_text(gaps[0])
+        age, longest = now - step.terms.started, step.terms.longest_age_s(self._plan)
+        if age > longest:
+            text = f"Not settled after {age:.0f} s (limit {longest:g} s); a person decides. {text}"
+            return self._say(VerdictName.INCONCLUSIVE, "stuck", text, gaps[0].metric, missing=missing)
+        return self._say(VerdictName.HOLD, gaps[0].reason, text, gaps[0].metric, missing=missing)
+
+    def checkpoint(self) -> dict[str, object]:
+        """All that the next verdict depends on, as JSON-able values."""
+        return {
+            "format": CHECKPOINT_FORMAT,
+            "plan": self._fingerprint(),
+            "against": self._against.checkpoint(),
+            "breaker": self._watch.checkpoint(),
+            "pulse": str(self._pulse),
+            "recent": [list(second) for second in self._recent],
+            "stops": {
+                rule: {"metric": str(stop.metric), "text": stop.text, "evidence": stop.evidence}
+                for rule, stop in self._stops.items()
+            },
+            "step": self._step.checkpoint() if self._step else None,
+        }
+
+    def _present_step(self) -> Step:
+        if self._step is None:
+            raise ValueError("step: none has been started; call start_step first")
+        return self._step
+
+    def _check_recompiles(self, step: Step) -> None:
+        allowed = self._plan.recompile_limit
+        if "recompile" in self._stops:
+            return
+        if step.compiles > allowed:
+            text = recompile_sentence(compiles=step.compiles, allowed=allowed, answered=step.answered)
+            self._stop("recompile", "recompile", text)
+        elif step.compiles_before > allowed:
+            text = recompile_sentence(compiles=step.compiles_before, allowed=allowed, answered=None)
+            self._stop("recompile", "recompile", text)
+
+    def _check_evidence(self, step: Step) -> None:
+        metric = self._against.convicts()
+        if metric is not None and "evidence" not in self._stops:
+            row = next(row for row in step.rows(self._against.contributions()) if row.metric is metric)
+            self._stop("evidence", metric, evidence_sentence(row, self._against.total()))
+
+    def _stop(self, rule: Rule, metric: Blamed, text: str) -> None:
+        self._stops[rule] = _Stop(metric=metric, text=text, evidence=self._against.total())
+
+    def _suspicions(self) -> list[Gap]:
+        """What speaks against more traffic without being enough for a rollback."""
+        rule, gaps = self._plan.rule, []
+        evidence = self._against.total()
+        if evidence >= rule.warn:
+            text = f"evidence against the candidate: {evidence:.3g}, must be below {rule.warn:g}"
+            gaps.append(Gap(reason="suspect", text=text, metric=self._against.leading()))
+        for name, breaker, reason in (
+            ("candidate", self._watch.candidate, "suspect"),
+            ("baseline", self._watch.baseline, "baseline_out_of_slo"),
+        ):
+            if breaker.is_sick:
+                text = f"{name} breaker score: {breaker.score:g}, must be below {breaker.threshold:g}"
+                gaps.append(Gap(reason=reason, text=text, metric=MetricId.ERROR))
+        return gaps
+
+    def _say(
+        self,
+        name: VerdictName,
+        reason: str,
+        text: str,
+        metric: Blamed | None,
+        *,
+        rule: Rule | None = None,
+        evidence: float | None = None,
+        missing: tuple[str, ...] = (),
+    ) -> Verdict:
+        step = self._present_step()
+        return Verdict(
+            name=name,
+            reason=reason,
+            text=text,
+            metric=metric,
+            rule=rule,
+            evidence=self._against.total() if evidence is None else evidence,
+            bar=1.0 / self._plan.rule.alpha_rollback,
+            rows=step.rows(self._against.contributions()),
+            missing=missing,
+            notes=tuple(step.notes()),
+        )
+
+    def _lacking_text(self, gap: Gap) -> str:
+        rows = self._present_step().rows(self._against.contributions())
+        seen = next((f" {metric_sentence(row)}." for row in rows if row.metric is gap.metric), "")
+        return f"{gap.text}.{seen}"
+
+    def _proven_text(self, step: Step, now: float) -> str:
+        rows = [row for row in step.rows(self._against.contributions()) if step.is_required(row.metric)]
+        weakest = min(rows, key=lambda row: row.proof or 0.0)
+        terms = step.terms
+        onward = (
+            f"ready for {terms.next_weight_bp / 100:g} %" if terms.next_weight_bp > terms.weight_bp else "ready to bake"
+        )
+        done = "the bake passes" if terms.baking else onward
+        where = f"{terms.weight_bp / 100:g} % after {now - terms.started:.0f} s"
+        return (
+            f"All {len(rows)} required metrics pass at {where}: {done}. Nearest to its bar is"
+            f" {metric_sentence(weakest)}; proof {weakest.proof or 0.0:.2f}, needed {weakest.proof_bar:.2f}."
+            f" Evidence against the candidate {self._against.total():.3g}, below {self._plan.rule.warn:g}."
+        )
+
+    def _breaker_text(self) -> str:
+        sums = [sum(column) for column in zip(*self._recent, strict=True)] or [0, 0, 0, 0]
+        return breaker_sentence(
+            candidate=(sums[0], sums[1]),
+            baseline=(sums[2], sums[3]),
+            seconds=len(self._recent),
+            scores=(self._watch.baseline.score, self._watch.candidate.score),
+            bar=self._plan.rule.breaker_threshold,
+        )
+
+    def _fingerprint(self) -> dict[str, object]:
+        """The parts of the plan that give the saved numbers their meaning."""
+        allowed = {str(limit.metric): limit.allowed for limit in self._plan.metrics}
+        return {"rollout": self._plan.rollout, "window_s": self._plan.rule.window_s, "allowed": allowed}
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        if saved.get("format") != CHECKPOINT_FORMAT:
+            raise ValueError(f"checkpoint.format: {saved.get('format')} is not known; allowed: {CHECKPOINT_FORMAT}")
+        if saved.get("plan") != self._fingerprint():
+            raise ValueError(f"checkpoint.plan: {saved.get('plan')} is of another plan; this is {self._fingerprint()}")
+        try:
+            self._against.restore(saved["against"])
+            self._watch.restore(saved["breaker"])
+            self._pulse = Pulse(saved["pulse"])
+            for n_c, k_c, n_b, k_b in saved["recent"]:
+                self._recent.append((int(n_c), int(k_c), int(n_b), int(k_b)))
+            self._stops = {rule: _read_stop(saved["stops"][rule]) for rule in _RULES if rule in saved["stops"]}
+            self._step = resume_step(self._plan, saved["step"]) if saved["step"] is not None else None
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error
+
+
+def _read_stop(saved: Mapping[str, Any]) -> _Stop:
+    metric: Blamed = "recompile" if saved["metric"] == "recompile" else MetricId(saved["metric"])
+    return _Stop(metric=metric, text=str(saved["text"]), evidence=float(saved["evidence"]))

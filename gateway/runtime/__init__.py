@@ -1,0 +1,1 @@
+"""Tasks, queues, deadlines and cancellation; no frameworks, HTTP or SQL."""

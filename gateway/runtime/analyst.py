@@ -1,0 +1,284 @@
+"""The tick: reports in, windows closed, the judge asked. Whatever goes wrong in here is a HOLD that can be seen."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.core.compare.parity import ParityStats
+from gateway.core.evidence import ClosedWindow, Evidence
+from gateway.core.histogram import Histogram
+from gateway.core.plan import MetricId, Plan
+from gateway.core.rollout import Run
+from gateway.core.snapshot import Pair, Report
+from gateway.core.types import FULL_WEIGHT, Count, Lane, Role, Tally, empty_tally, window_of
+from gateway.core.verdict import Judge, Verdict, VerdictName
+
+log = logging.getLogger("gateway.analyst")
+
+RECENT_S = 60.0
+IDLE_WINDOW_S = 10.0
+
+Compare = Callable[[Pair, Plan, ParityStats], bool | None]
+"""Counts one pair into the stats: True when the answers agree, False when not, None when they form no pair."""
+
+
+@dataclass(slots=True)
+class Latencies:
+    """Latency of successful answers per arm and lane: since judging began, and over the last minute."""
+
+    total: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
+    _recent: deque[tuple[float, Role, Lane, list[tuple[int, int]]]] = field(default_factory=deque)
+
+    def add(self, report: Report) -> None:
+        for counts in report.latencies:
+            histogram = self.total.setdefault((counts.role, counts.lane), Histogram())
+            for bin_, n in counts.bins:
+                histogram.add_bin(bin_, n)
+            self._recent.append((report.at, counts.role, counts.lane, counts.bins))
+
+    def recent(self, role: Role, now: float) -> Histogram:
+        """What ``role`` answered in the last minute, in the lanes that are evidence."""
+        while self._recent and self._recent[0][0] < now - RECENT_S:
+            self._recent.popleft()
+        merged = Histogram()
+        for _, r, lane, bins in self._recent:
+            if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
+                for bin_, n in bins:
+                    merged.add_bin(bin_, n)
+        return merged
+
+    def since_start(self, role: Role) -> Histogram:
+        merged = Histogram()
+        for (r, lane), histogram in self.total.items():
+            if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
+                merged.merge(histogram)
+        return merged
+
+
+@dataclass(slots=True)
+class EverCounted:
+    """What this process has counted since it started, whatever the epoch: for counters that only rise."""
+
+    tallies: dict[tuple[Role, Lane], Tally] = field(default_factory=dict)
+    latencies: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
+    copies: dict[str, int] = field(default_factory=dict)
+    pairs: int = 0
+    pairs_bad: int = 0
+    late_events: int = 0
+
+    def add(self, report: Report) -> None:
+        for counts in report.windows:
+            tally = self.tallies.setdefault((counts.role, counts.lane), empty_tally())
+            for i, n in enumerate(counts.tally):
+                tally[i] += n
+        for latency in report.latencies:
+            histogram = self.latencies.setdefault((latency.role, latency.lane), Histogram())
+            for bin_, n in latency.bins:
+                histogram.add_bin(bin_, n)
+        for key, n in report.copies.items():
+            self.copies[key] = self.copies.get(key, 0) + n
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """What was known when a run ended."""
+
+    evidence: Evidence
+    latencies: Latencies
+    parity: ParityStats
+    verdict: Verdict | None
+
+
+class Analyst:
+    """Evidence of the present epoch and, while a run is open, its judge."""
+
+    def __init__(self, compare: Compare, *, epoch: int, answer_timeout_s: float, now: float) -> None:
+        self._compare = compare
+        self._answer_timeout_s = answer_timeout_s
+        self._judge: Judge | None = None
+        self._plan: Plan | None = None
+        self.last_look = now
+        self.verdict: Verdict | None = None
+        self.tripped_by: str | None = None
+        self.copies: dict[str, int] = {}
+        self._seconds: list[tuple[int, int, int, int]] = []
+        self._seen_bodies: dict[int, set[bytes]] = {}
+        self.ever = EverCounted()
+        self.final: Final | None = None
+        self.observe(epoch=epoch, now=now)
+
+    def observe(self, *, epoch: int, now: float, window_s: float = IDLE_WINDOW_S) -> None:
+        """Counts without judging: idle, or between runs. Everything begins again."""
+        self._judge, self._plan = None, None
+        self._begin(epoch=epoch, now=now, window_s=window_s)
+
+    def stop(self, *, epoch: int, now: float, window_s: float) -> None:
+        """Ends judging. In a new epoch counting begins again, and the last figures are kept to be looked at."""
+        self._judge, self._plan = None, None
+        if epoch != self.evidence.epoch:
+            final = Final(self.evidence, self.latencies, self.parity, self.verdict)
+            self._begin(epoch=epoch, now=now, window_s=window_s)
+            self.final = final
+
+    def judge(self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None) -> None:
+        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on."""
+        plan = run.plan
+        first = window_of(now, plan.rule.window_s) + 1
+        if fresh or self._judge is None:
+            self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s)
+            self.final = None
+            self._judge = Judge(plan, first_window=first, resume=resume)
+            self._plan = plan
+        full = run.step_weight == FULL_WEIGHT
+        self._judge.start_step(
+            weight_bp=run.step_weight,
+            next_weight_bp=run.next_weight,
+            window=first,
+            now=now,
+            control=plan.control_at_full or not full,
+            baseline_required=plan.control_at_full or not full,
+            baking=run.is_last_step,
+        )
+        self.verdict = None
+
+    def _begin(self, *, epoch: int, now: float, window_s: float) -> None:
+        self.evidence = Evidence(
+            epoch=epoch,
+            width_s=window_s,
+            timeout_s=self._answer_timeout_s,
+            first_window=window_of(now, window_s) + 1,
+        )
+        self.latencies = Latencies()
+        self.parity = ParityStats()
+        self.copies = {}
+        self.tripped_by = None
+        self.verdict = None
+        self._seconds = []
+        self._failed_over = False
+        self._next_second = now + 1.0
+        self._seen_bodies = {}
+
+    @property
+    def judging(self) -> bool:
+        return self._judge is not None
+
+    def report(self, report: Report) -> None:
+        """Takes a worker's news. News of another epoch is no evidence."""
+        self.ever.add(report)
+        if report.epoch != self.evidence.epoch:
+            return
+        self.evidence.add(report)
+        self.latencies.add(report)
+        self._seconds.extend(report.seconds)
+        self._failed_over = self._failed_over or report.recent_failovers > 0
+        if report.tripped:
+            self.tripped_by = report.name
+        for key, n in report.copies.items():
+            self.copies[key] = self.copies.get(key, 0) + n
+
+    def pair(self, pair: Pair) -> None:
+        """Compares both answers to one request; identical bodies within a window count once."""
+        if self._plan is None or self._plan.parity is None or pair.epoch != self.evidence.epoch:
+            return
+        seen = self._seen_bodies.setdefault(pair.window, set())
+        if pair.body_hash in seen:
+            return
+        seen.add(pair.body_hash)
+        agrees = self._compare(pair, self._plan, self.parity)
+        if agrees is not None:
+            self.ever.pairs += 1
+            self.ever.pairs_bad += int(not agrees)
+            self.evidence.add_pair(epoch=pair.epoch, window=pair.window, lane=Lane.COPY, bad=not agrees)
+
+    def look(self, now: float) -> Verdict | None:
+        """Closes what can be closed and judges. None while nothing is judged. Never raises.
+
+        The verdict that ended a run stays to be looked at until counting begins again.
+        """
+        try:
+            found = self._look(now)
+        except Exception as error:
+            log.exception("judge failed", extra={"fields": {"event": "judge_failed"}})
+            found = hold("judge_failed", f"The judge raised {type(error).__name__}; nothing advances until it runs.")
+        self.last_look = now
+        self.verdict = found or self.verdict
+        return found
+
+    def _look(self, now: float) -> Verdict | None:
+        judge, plan = self._judge, self._plan
+        closed = list(self.evidence.close(now))
+        for window in closed:
+            self._seen_bodies.pop(window.window, None)
+        if judge is None or plan is None:
+            return None
+        metrics = tuple(m.metric for m in plan.metrics)
+        for window in closed:
+            judge.close_window(
+                window.window,
+                window.cells(metrics),
+                compiles=window.sum(Role.CANDIDATE, Count.COMPILES),
+                excused=window.sum(Role.CANDIDATE, Count.EXCUSED),
+                answered=window.sum(Role.CANDIDATE, Count.OK),
+                refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
+            )
+        self._feed_breaker(judge, now)
+        return judge.verdict(now=now)
+
+    def _feed_breaker(self, judge: Judge, now: float) -> None:
+        """Once a second: what all workers together sent and saw fail since the last time."""
+        if now < self._next_second:
+            return
+        self._next_second = max(self._next_second + 1.0, now)
+        sums = [sum(column) for column in zip(*self._seconds, strict=True)] or [0, 0, 0, 0]
+        judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=self._failed_over)
+        self._seconds, self._failed_over = [], False
+
+    def checkpoint(self) -> dict[str, Any] | None:
+        """The judge's state for a restart; None while nothing is judged."""
+        return self._judge.checkpoint() if self._judge is not None else None
+
+
+def _unchecked(window: ClosedWindow, role: Role) -> tuple[int, int]:
+    """(answers and refusals, refusals that could not be put to the baseline) of one arm."""
+    return window.sum(role, Count.OK, Count.REFUSED_UNCHECKED), window.sum(role, Count.REFUSED_UNCHECKED)
+
+
+def live_requests(evidence: Evidence, role: Role) -> int:
+    """Live requests that ``role`` was asked to answer in this epoch."""
+    return evidence.total(
+        role,
+        Lane.LIVE,
+        Count.OK,
+        Count.FAILED,
+        Count.DEADLINE,
+        Count.REFUSED,
+        Count.REFUSED_UNCHECKED,
+        Count.CLIENT_FAULT,
+        Count.CANCELLED,
+    )
+
+
+def hold(reason: str, text: str) -> Verdict:
+    """A HOLD that the judge itself could not give."""
+    return Verdict(
+        name=VerdictName.HOLD, reason=reason, text=text, metric=None, rule=None, evidence=0.0, bar=0.0, rows=(),
+        missing=(), notes=(),
+    )  # fmt: skip
+
+
+def tripped(worker: str, seen: Verdict | None) -> Verdict:
+    """A worker's own breaker took the candidate out: the run follows. Rows are what the judge saw last."""
+    return Verdict(
+        name=VerdictName.ROLL_BACK,
+        reason="breaker",
+        text=f"error: the breaker of worker {worker} fired: more than half of the candidate's requests failed",
+        metric=MetricId.ERROR,
+        rule="breaker",
+        evidence=seen.evidence if seen else 0.0,
+        bar=seen.bar if seen else 0.0,
+        rows=seen.rows if seen else (),
+        missing=(),
+        notes=seen.notes if seen else (),
+    )

@@ -1,0 +1,66 @@
+"""All that a worker counts: the tallies of this epoch and of those before that have requests open, and its pulse."""
+
+from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Role
+from gateway.runtime.pulse import Pulse
+from gateway.runtime.tallies import Limits, Tallies, Ticket
+
+
+class Books:
+    """A request is counted in the tallies of the epoch in which it arrived, whenever it ends."""
+
+    def __init__(self, now: float) -> None:
+        self.current = Tallies(epoch=0, window_s=1.0, limits=(None, None, None))
+        self.past: list[Tallies] = []
+        self.pulse = Pulse(now)
+        self.copies: dict[str, int] = {}
+
+    def begin_epoch(self, epoch: int, window_s: float, limits: Limits) -> None:
+        """The present counts become the past's; scores and copies start over."""
+        if not self.current.is_settled:
+            self.past.append(self.current)
+        self.current = Tallies(epoch=epoch, window_s=window_s, limits=limits)
+        self.pulse.reset()
+        self.copies = {}
+
+    def forget_settled(self) -> None:
+        """Drop the past epochs of which nothing is open and everything is reported."""
+        self.past = [tallies for tallies in self.past if not tallies.is_settled]
+
+    def close(
+        self,
+        tallies: Tallies,
+        ticket: Ticket,
+        role: Role,
+        outcome: Outcome,
+        now: float,
+        *,
+        compiles: int = 0,
+        timed: bool = True,
+    ) -> None:
+        """The outcome of a request that was sent."""
+        tallies.close(ticket, outcome, now, compiles=compiles, timed=timed)
+        self._pulse(tallies, role, outcome)
+
+    def book(self, tallies: Tallies, role: Role, lane: Lane, arrived: float, outcome: Outcome) -> None:
+        """The outcome of a request that was not sent to the arm it is charged to."""
+        tallies.add(role, lane, arrived, OUTCOME_COUNT[outcome])
+        self._pulse(tallies, role, outcome)
+
+    def failed_over(self, tallies: Tallies, arrived: float) -> None:
+        tallies.add(Role.CANDIDATE, Lane.LIVE, arrived, Count.FAILED_OVER)
+        if tallies is self.current:
+            self.pulse.failed_over()
+
+    def copy(self, tallies: Tallies, direction: Role, fate: str) -> None:
+        """One copy's fate; of past epochs nobody asks any more."""
+        if tallies is self.current:
+            key = f"{direction}:{fate}"
+            self.copies[key] = self.copies.get(key, 0) + 1
+
+    def take_copies(self) -> dict[str, int]:
+        copies, self.copies = self.copies, {}
+        return copies
+
+    def _pulse(self, tallies: Tallies, role: Role, outcome: Outcome) -> None:
+        if tallies is self.current:
+            self.pulse.count(role, outcome)

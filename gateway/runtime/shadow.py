@@ -1,0 +1,230 @@
+"""The droppable lane: copies of requests to the other arm, for evidence and comparison.
+
+A copy has its own connections, never waits for one, and is shed before anything else. Copies to the candidate are
+evidence like live requests; copies to the baseline serve comparison alone and stop when it is half busy.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Final
+
+from gateway.core.budget import Budget
+from gateway.core.classify import Loss, copied, is_failure, is_refusal
+from gateway.core.effects import Standing
+from gateway.core.leg import Head, Patience, SentLeg
+from gateway.core.snapshot import Answer, Pair, Snapshot
+from gateway.core.types import Lane, Outcome, Role, window_of
+from gateway.ports import Clock
+from gateway.runtime.arms import Arms
+from gateway.runtime.books import Books
+from gateway.runtime.call import Call
+from gateway.runtime.routing import Routing
+from gateway.runtime.tallies import Tallies
+from gateway.runtime.writes import Writes
+
+MAX_COPIES: Final = 128
+MAX_COPY_BYTES: Final = 64 * 1024 * 1024
+
+Emit = Callable[[Pair], bool]
+"""Takes a pair to the control process; False when there was no room for it."""
+
+
+class Shadow:
+    """Admits copies within fixed bounds and counts the fate of each."""
+
+    def __init__(
+        self,
+        *,
+        routing: Routing,
+        arms: Arms,
+        books: Books,
+        writes: Writes,
+        clock: Clock,
+        emit: Emit,
+        answer_hold: int,
+        max_copies: int = MAX_COPIES,
+        max_bytes: int = MAX_COPY_BYTES,
+    ) -> None:
+        self.routing = routing
+        self.arms = arms
+        self.books = books
+        self.writes = writes
+        self.clock = clock
+        self.emit = emit
+        self.answer_hold = answer_hold
+        self.copies = Budget(max_copies)
+        self.bytes = Budget(max_bytes)
+
+    def offer(self, call: Call, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float) -> "Copy | None":
+        """Copy ``call`` to ``role``, or say in the counts why not."""
+        fate = self._obstacle(role, tallies, snapshot, arrived)
+        if fate is None and not self.copies.take(1):
+            fate = "overflow"
+        # Both answers are kept until they are compared.
+        size = len(call.outgoing.body) + 2 * self.answer_hold
+        if fate is None and not self.bytes.take(size):
+            self.copies.give(1)
+            fate = "overflow_bytes"
+        if fate is not None:
+            if fate != "absent":
+                self.books.copy(tallies, role, fate)
+            return None
+        copy = Copy(self, call, role, tallies, snapshot, arrived, size)
+        copy.send()
+        return copy
+
+    def _obstacle(self, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float) -> str | None:
+        busy = self.arms.in_flight(role, Lane.LIVE, Lane.COPY)
+        if not self.routing.may_write(snapshot.epoch, role, Lane.COPY) and not self.routing.tripped:
+            return "stale"
+        arm = snapshot.arm(role)
+        if self.arms.in_flight(role, Lane.COPY) >= arm.max_connections:
+            return "overflow"
+        if role is Role.BASELINE:
+            free = self.routing.baseline_standing(busy) is Standing.ABLE and busy < arm.max_in_flight / 2
+            return None if free else "busy"
+        match self.routing.candidate_standing(busy):
+            case Standing.ABLE:
+                return None
+            case Standing.FULL:
+                return "saturated"
+            case Standing.ABSENT:
+                return "absent"
+            case Standing.UNREADY | Standing.TRIPPED:
+                self.books.book(tallies, Role.CANDIDATE, Lane.COPY, arrived, Outcome.UNAVAILABLE)
+                return "unavailable"
+
+
+class Copy:
+    """One copy. It ends when both its own answer and the live one are known; then the two are a pair."""
+
+    def __init__(
+        self,
+        shadow: Shadow,
+        call: Call,
+        role: Role,
+        tallies: Tallies,
+        snapshot: Snapshot,
+        arrived: float,
+        size: int,
+    ) -> None:
+        self._shadow = shadow
+        self._call = call
+        self._role = role
+        self._tallies = tallies
+        self._snapshot = snapshot
+        self._arrived = arrived
+        self._reserved = size
+        self._ticket = tallies.open(role, Lane.COPY, arrived, shadow.clock.monotonic())
+        self._leg: SentLeg | None = None
+        self._head: Head | None = None
+        self._body: list[bytes] = []
+        self._size = 0
+        self._ended_at: float | None = None
+        self._loss: Loss | None = None
+        self._live_known = False
+        self._live: Answer | None = None
+        self._served = role.other
+
+    def send(self) -> None:
+        arm = self._snapshot.arm(self._role)
+        # Without the client's deadline: nobody waits for a copy, and its latency is judged by the limits.
+        outgoing = replace(self._call.outgoing, shadow=True, deadline_s=None)
+        pool = self._shadow.arms.pool(self._role, Lane.COPY)
+        self._leg = pool.send(outgoing, Patience(arm.first_byte_s, arm.total_s), self)
+
+    def live_answered(self, answer: Answer | None, served: Role) -> None:
+        """What the client's arm answered, whole; None when there is nothing to compare with."""
+        self._live_known, self._live, self._served = True, answer, served
+        self._finish()
+
+    # The owner of the copy's leg.
+
+    def may_write(self) -> bool:
+        return self._shadow.routing.may_write(self._snapshot.epoch, self._role, Lane.COPY)
+
+    def on_written(self) -> None:
+        shadow, arm = self._shadow, self._snapshot.arm(self._role)
+        shadow.books.copy(self._tallies, self._role, "sent")
+        shadow.writes.wrote(self._role, arm.name, Lane.COPY, self._call.request_id, self._snapshot.epoch)
+
+    def on_head(self, head: Head) -> None:
+        self._head = head
+
+    def on_body(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= self._shadow.answer_hold:
+            self._body.append(data)
+        else:
+            self._body.clear()  # too large to be compared; read on, because its time is evidence
+
+    def on_complete(self) -> None:
+        self._end(None)
+
+    def on_lost(self, loss: Loss) -> None:
+        self._end(loss)
+
+    def _end(self, loss: Loss | None) -> None:
+        self._ended_at, self._loss = self._shadow.clock.monotonic(), loss
+        self._ticket.is_answered = True
+        refused = loss is None and self._head is not None and is_refusal(self._head.status)
+        if not refused and not self._live_known:
+            self._book()  # only a refusal has to wait for what the other arm says
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._ended_at is None or not self._live_known:
+            return
+        self._book()
+        shadow = self._shadow
+        shadow.copies.give(1)
+        shadow.bytes.give(self._reserved)
+        if (pair := self._pair()) is not None:
+            shadow.books.copy(self._tallies, self._role, "pair" if shadow.emit(pair) else "pair_dropped")
+
+    def _book(self) -> None:
+        """Once: the ticket is closed the first time."""
+        if not self._ticket.is_open:
+            return
+        assert self._ended_at is not None
+        shadow = self._shadow
+        if self._loss is Loss.STALE:
+            self._tallies.drop(self._ticket)
+            shadow.books.copy(self._tallies, self._role, "stale")
+            return
+        outcome = self._outcome()
+        shadow.books.copy(self._tallies, self._role, str(outcome))
+        if self._role is Role.BASELINE and outcome is not Outcome.SHED:
+            self._tallies.drop(self._ticket)
+            return
+        compiles = self._head.compiles if self._head is not None else 0
+        timed = self._head is None or not self._head.event_stream
+        shadow.books.close(
+            self._tallies, self._ticket, self._role, outcome, self._ended_at, compiles=compiles, timed=timed
+        )
+
+    def _outcome(self) -> Outcome:
+        if self._loss is not None or self._head is None:
+            return Outcome.FAILED
+        return copied(self._head.status, self._live.status if self._live is not None else None)
+
+    def _pair(self) -> Pair | None:
+        """Both answers; None when one side failed, is compressed, or was too large to keep."""
+        head, live = self._head, self._live
+        if live is None or head is None or self._loss is not None or head.encoded:
+            return None
+        if is_failure(head.status) or is_failure(live.status) or self._size > self._shadow.answer_hold:
+            return None
+        copy = Answer(status=head.status, content_type=head.content_type, body=b"".join(self._body))
+        to_candidate = self._role is Role.CANDIDATE
+        return Pair(
+            epoch=self._snapshot.epoch,
+            window=window_of(self._arrived, self._snapshot.window_s),
+            request_id=self._call.request_id,
+            path=self._call.path,
+            served=self._served,
+            body_hash=blake2b(self._call.outgoing.body, digest_size=16).digest(),
+            baseline=live if to_candidate else copy,
+            candidate=copy if to_candidate else live,
+        )

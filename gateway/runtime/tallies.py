@@ -1,0 +1,203 @@
+"""What is counted: per window, arm and lane, for one epoch at a time.
+
+An event belongs to the window in which its request arrived and is counted when its outcome is known. A latency limit
+is the exception: a request still open when it passes a limit is counted as bad for that limit at once, so that a hung
+arm does not look like a quiet one.
+"""
+
+from typing import Final
+
+from gateway.core.histogram import Histogram
+from gateway.core.snapshot import LatencyCounts, WindowCounts
+from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
+
+Limits = tuple[float | None, float | None, float | None]
+"""Latency limits in seconds for the three latency metrics, None where unused."""
+
+_LATENCY: Final = ((Count.LAT50_N, Count.LAT50_BAD), (Count.LAT95_N, Count.LAT95_BAD), (Count.LAT99_N, Count.LAT99_BAD))
+_LANES: Final = tuple((role, lane) for role in Role for lane in Lane)
+_COLUMN: Final = {key: column for column, key in enumerate(_LANES)}
+
+
+class Ticket:
+    """One open request on one arm.
+
+    late: a bit for each latency metric in which it is counted already. is_answered: no longer waiting for the arm,
+    only for what its answer is to be compared with.
+    """
+
+    __slots__ = ("arrived", "column", "is_answered", "is_open", "late", "sent", "window")
+
+    def __init__(self, column: int, window: int, arrived: float, sent: float) -> None:
+        self.column = column
+        self.window = window
+        self.arrived = arrived
+        self.sent = sent
+        self.late = 0
+        self.is_answered = False
+        self.is_open = True
+
+
+class Tallies:
+    """Counts of one epoch. Wall times decide windows, monotonic times measure latency; both in seconds."""
+
+    __slots__ = ("_histograms", "_limits", "_open", "_shortest", "_visits", "_windows", "epoch", "window_s")
+
+    def __init__(self, *, epoch: int, window_s: float, limits: Limits) -> None:
+        self.epoch = epoch
+        self.window_s = window_s
+        self.set_limits(limits)
+        self._open: dict[int, Ticket] = {}
+        self._visits: dict[object, float] = {}
+        self._windows: dict[int, list[Tally | None]] = {}
+        self._histograms: list[Histogram | None] = [None] * len(_LANES)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Limits of an open run are only tightened; what is counted already stays."""
+        self._limits = limits
+        self._shortest = min((limit for limit in limits if limit is not None), default=None)
+
+    def enter(self, request: object, arrived: float) -> None:
+        """A judged request is here: its window stays open until it leaves, whatever is counted in between."""
+        self._visits[request] = arrived
+
+    def leave(self, request: object) -> None:
+        """Everything about the request has been counted."""
+        self._visits.pop(request, None)
+
+    def open(self, role: Role, lane: Lane, arrived: float, sent: float) -> Ticket:
+        """A request that arrived at wall time ``arrived`` is being sent at monotonic time ``sent``."""
+        ticket = Ticket(_COLUMN[role, lane], int(arrived // self.window_s), arrived, sent)
+        self._open[id(ticket)] = ticket
+        return ticket
+
+    def close(
+        self,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: float,
+        *,
+        compiles: int = 0,
+        timed: bool = True,
+        counted: bool = True,
+    ) -> None:
+        """The outcome of an open request; closing twice changes nothing.
+
+        compiles: an answer that met a compile leaves the latency metrics, and is counted as excused.
+        timed: False for answers whose total duration says nothing (event streams).
+        counted: False for a copy of which only the pair is of interest.
+        """
+        if not ticket.is_open:
+            return
+        ticket.is_open = False
+        del self._open[id(ticket)]
+        if not counted and outcome is not Outcome.SHED:
+            return
+        tally = self._tally(ticket.window, ticket.column)
+        tally[OUTCOME_COUNT[outcome]] += 1
+        tally[Count.COMPILES] += compiles
+        latency = now - ticket.sent
+        match outcome:
+            case Outcome.OK if compiles:
+                tally[Count.EXCUSED] += 1
+                self._uncount_late(ticket, tally)
+            case Outcome.OK if timed:
+                self._count_latency(ticket, tally, latency)
+                self._histogram(ticket.column).observe(latency)
+            case Outcome.OK:
+                self._uncount_late(ticket, tally)
+            case Outcome.TIMED_OUT_BY_CLIENT_DEADLINE:
+                self._count_latency(ticket, tally, float("inf"))
+            case _:
+                self._count_late(ticket, tally, latency)
+
+    def drop(self, ticket: Ticket) -> None:
+        """The request was not sent after all: nothing of it is counted."""
+        if ticket.is_open:
+            ticket.is_open = False
+            del self._open[id(ticket)]
+            if ticket.late:
+                self._uncount_late(ticket, self._tally(ticket.window, ticket.column))
+
+    def add(self, role: Role, lane: Lane, arrived: float, count: Count) -> None:
+        """One event for which nothing was open."""
+        self._tally(window_of(arrived, self.window_s), _COLUMN[role, lane])[count] += 1
+
+    def sweep(self, now: float) -> None:
+        """Count every open request that has passed a limit since the last sweep."""
+        if self._shortest is None:
+            return
+        for ticket in self._open.values():
+            age = now - ticket.sent
+            if age > self._shortest and not ticket.is_answered and _is_judged(ticket.column):
+                self._count_late(ticket, self._tally(ticket.window, ticket.column), age)
+
+    def take(self) -> tuple[list[WindowCounts], list[LatencyCounts]]:
+        """Everything counted since the last time."""
+        windows = [
+            WindowCounts(window=window, role=_LANES[column][0], lane=_LANES[column][1], tally=tally)
+            for window, row in sorted(self._windows.items())
+            for column, tally in enumerate(row)
+            if tally is not None
+        ]
+        latencies = [
+            LatencyCounts(role=_LANES[column][0], lane=_LANES[column][1], bins=bins)
+            for column, histogram in enumerate(self._histograms)
+            if histogram is not None and (bins := histogram.take())
+        ]
+        self._windows = {}
+        return windows, latencies
+
+    @property
+    def open_since(self) -> float | None:
+        """Wall time of arrival of the oldest open request."""
+        arrivals = (*self._visits.values(), *(ticket.arrived for ticket in self._open.values()))
+        return min(arrivals, default=None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is open and nothing waits to be taken."""
+        return not self._open and not self._visits and not self._windows
+
+    def _tally(self, window: int, column: int) -> Tally:
+        row = self._windows.get(window)
+        if row is None:
+            row = self._windows[window] = [None] * len(_LANES)
+        tally = row[column]
+        if tally is None:
+            tally = row[column] = empty_tally()
+        return tally
+
+    def _histogram(self, column: int) -> Histogram:
+        histogram = self._histograms[column]
+        if histogram is None:
+            histogram = self._histograms[column] = Histogram()
+        return histogram
+
+    def _count_latency(self, ticket: Ticket, tally: Tally, latency: float) -> None:
+        """In each metric that has not counted it: one event, bad when beyond the limit."""
+        for bit, (limit, (n, bad)) in enumerate(zip(self._limits, _LATENCY, strict=True)):
+            if limit is not None and not ticket.late & (1 << bit):
+                tally[n] += 1
+                if latency > limit:
+                    tally[bad] += 1
+
+    def _count_late(self, ticket: Ticket, tally: Tally, age: float) -> None:
+        for bit, (limit, (n, bad)) in enumerate(zip(self._limits, _LATENCY, strict=True)):
+            if limit is not None and age > limit and not ticket.late & (1 << bit):
+                ticket.late |= 1 << bit
+                tally[n] += 1
+                tally[bad] += 1
+
+    def _uncount_late(self, ticket: Ticket, tally: Tally) -> None:
+        """It turned out not to belong in the latency metrics: additions of -1 take back what was counted at once."""
+        for bit, (n, bad) in enumerate(_LATENCY):
+            if ticket.late & (1 << bit):
+                tally[n] -= 1
+                tally[bad] -= 1
+        ticket.late = 0
+
+
+def _is_judged(column: int) -> bool:
+    """Copies to the baseline serve parity alone; their latency is nobody's evidence."""
+    return _LANES[column] != (Role.BASELINE, Lane.COPY)

@@ -1,0 +1,157 @@
+"""An arm of profile ``ours`` inside the test process: real HTTP on port 0, answers steered by the test.
+
+``answers`` decides the status of an inference request from its number and body; ``seen`` keeps what arrived, in order.
+"""
+
+import asyncio
+import base64
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httptools
+import msgspec
+
+IDENTITY = {"revision": "r1", "tokenizer": "t1", "truncation": "none", "output": "embedding"}
+DIMENSION = 8
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One inference request as it arrived."""
+
+    request_id: str
+    epoch: int
+    shadow: bool
+    text: str
+
+
+@dataclass
+class ArmServer:
+    """Runs in a thread of its own; use as a context manager."""
+
+    dtype: str = "float32"
+    ready: bool = True
+    delay_s: float = 0.0
+    answers: Callable[[str], int] = lambda text: 200
+    seen: list[Seen] = field(default_factory=list)
+    port: int = 0
+    open: set[asyncio.Transport] = field(default_factory=set)
+
+    def __enter__(self) -> "ArmServer":
+        self._loop = asyncio.new_event_loop()
+        started = threading.Event()
+
+        def run() -> None:
+            asyncio.set_event_loop(self._loop)
+            self._server = self._loop.run_until_complete(
+                self._loop.create_server(lambda: _Connection(self), "127.0.0.1", self.port)
+            )
+            self.port = self._server.sockets[0].getsockname()[1]
+            started.set()
+            self._loop.run_forever()
+            self._server.close()
+            for transport in list(self.open):
+                transport.abort()
+            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.close()
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+        assert started.wait(10), "the fake arm does not listen"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def respond(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
+        if path == "/v2/health/ready":
+            return (
+                (200, {"state": "ready", "elapsed_s": 1.0})
+                if self.ready
+                else (503, {"state": "warming", "elapsed_s": 1.0})
+            )
+        if path.startswith("/v2/models/"):
+            identity = {**IDENTITY, "dtype": self.dtype, "identity_digest": self.dtype}
+            return 200, {
+                "name": "m", "versions": ["1"], "platform": "fake", "inputs": [], "outputs": [], "parameters": identity
+            }  # fmt: skip
+        document = msgspec.json.decode(body)
+        text = document["input"] if isinstance(document["input"], str) else document["input"][0]
+        self.seen.append(
+            Seen(
+                request_id=headers.get("x-request-id", ""),
+                epoch=int(headers.get("x-canary-epoch", "-1")),
+                shadow=headers.get("x-canary-shadow") == "1",
+                text=text,
+            )
+        )
+        status = self.answers(text)
+        if status != 200:
+            return status, {"error": {"message": "no", "type": "t", "code": "shape_not_served", "param": None}}
+        return 200, {
+            "object": "list",
+            "data": [{"object": "embedding", "index": 0, "embedding": vector(text)}],
+            "model": "m",
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
+
+
+def vector(text: str) -> str:
+    """A fixed pseudo-embedding of a text, base64 of little-endian float32."""
+    import numpy as np
+
+    seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+    row = np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4")
+    return base64.b64encode((row / np.linalg.norm(row)).astype("<f4").tobytes()).decode()
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, arm: ArmServer) -> None:
+        self._arm = arm
+        self._parser = httptools.HttpRequestParser(self)
+        self._headers: dict[str, str] = {}
+        self._body, self._path = b"", ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._arm.open.add(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arm.open.discard(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def on_message_begin(self) -> None:
+        self._headers, self._body, self._path = {}, b"", ""
+
+    def on_url(self, url: bytes) -> None:
+        self._path += url.decode()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode().lower()] = value.decode()
+
+    def on_body(self, data: bytes) -> None:
+        self._body += data
+
+    def on_message_complete(self) -> None:
+        status, document = self._arm.respond(self._path, self._headers, self._body)
+        body = msgspec.json.encode(document)
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        if self._arm.delay_s and self._path.startswith("/v1/"):
+            asyncio.get_running_loop().call_later(self._arm.delay_s, self._write, head + body)
+        else:
+            self._write(head + body)
+
+    def _write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)

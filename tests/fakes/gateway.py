@@ -1,0 +1,94 @@
+"""Honest in-memory stand-ins for the gateway's ports. Each says how to steer it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.core.rollout import JournalEntry, Rollout
+from gateway.core.snapshot import ArmSnapshot, Snapshot, ToWorker
+from gateway.core.types import Role
+from gateway.ports import JournalLine, StoreUnavailable
+
+
+@dataclass
+class FakeClock:
+    """Time stands still until ``advance``."""
+
+    now: float = 1000.0
+
+    def wall(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class FakeStore:
+    """Keeps everything in lists. ``down = True`` makes every call raise StoreUnavailable."""
+
+    down: bool = False
+    rollout: Rollout = field(default_factory=Rollout)
+    lines: list[JournalLine] = field(default_factory=list)
+    saved: list[Rollout] = field(default_factory=list)
+    judge: dict[str, Any] | None = None
+
+    def _check(self) -> None:
+        if self.down:
+            raise StoreUnavailable("the fake store is down")
+
+    async def load(self) -> tuple[Rollout, dict[str, Any] | None]:
+        self._check()
+        return self.rollout, self.judge
+
+    async def save(self, rollout: Rollout, lines: Sequence[JournalEntry], at: float) -> None:
+        self._check()
+        self.rollout = rollout
+        self.saved.append(rollout)
+        for line in lines:
+            self.lines.append(
+                JournalLine(
+                    seq=len(self.lines) + 1,
+                    at=at,
+                    run_id=rollout.run.run_id if rollout.run else None,
+                    epoch=rollout.epoch,
+                    kind=line.kind,
+                    who=line.who,
+                    text=line.text,
+                    data=line.data,
+                )
+            )
+
+    async def checkpoint(self, epoch: int, state: dict[str, Any]) -> None:
+        self._check()
+        self.judge = state
+
+    async def history(self, *, limit: int, run_id: str | None) -> list[JournalLine]:
+        self._check()
+        return [line for line in self.lines if run_id in (None, line.run_id)][-limit:]
+
+
+@dataclass
+class FakeWorker:
+    """A worker link that keeps what it was sent."""
+
+    name: str = "w0"
+    sent: list[ToWorker] = field(default_factory=list)
+
+    def send(self, message: ToWorker) -> None:
+        self.sent.append(message)
+
+    def last_snapshot(self) -> Snapshot:
+        return next(m for m in reversed(self.sent) if isinstance(m, Snapshot))
+
+
+def arm(role: Role, name: str, *, ready: bool = False) -> ArmSnapshot:
+    """An arm with production-like limits."""
+    return ArmSnapshot(
+        name=name, role=role, host="127.0.0.1", port=8000 if role is Role.BASELINE else 8001, base_path="",
+        profile="ours", ready=ready, max_in_flight=64, max_connections=16, connect_s=1.0, first_byte_s=5.0, idle_s=5.0,
+        total_s=10.0, keepalive_s=5.0,
+    )  # fmt: skip

@@ -1,0 +1,46 @@
+"""A bounded open loop of embedding requests in a thread: counts answers, keeps the first unexpected one."""
+
+import threading
+import time
+from collections import Counter
+from types import TracebackType
+
+import httpx
+
+
+class SteadyLoad:
+    """``rate`` requests a second until left, at most ``limit``. ``statuses`` counts what clients saw."""
+
+    def __init__(self, url: str, *, rate: float = 60.0, clients: int = 4, limit: int = 20_000) -> None:
+        self._url, self._rate, self._limit = url, rate / clients, limit // clients
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(clients)]
+        self.statuses: Counter[object] = Counter()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "SteadyLoad":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(15)
+
+    def _run(self, number: int) -> None:
+        with httpx.Client(base_url=self._url, timeout=20, trust_env=False) as client:
+            due = time.monotonic()
+            for i in range(self._limit):
+                if self._stop.wait(max(0.0, due - time.monotonic())):
+                    return
+                due += 1.0 / self._rate
+                body = {"model": "m", "input": f"text {number} {i}"}
+                try:
+                    seen: object = client.post("/v1/embeddings", json=body).status_code
+                except httpx.HTTPError as error:
+                    seen = type(error).__name__
+                with self._lock:
+                    self.statuses[seen] += 1

@@ -1,0 +1,230 @@
+"""The admin port: who may ask, what is refused, what a command answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from fakes.control import READY_B, READY_C, Stage, seconds, stage
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.adapters.asgi.admin import Desk, build
+from gateway.adapters.asgi.guard import Guard
+from gateway.adapters.plan_document import parse_plan
+from gateway.adapters.prom import GatewayCollector, exposition
+from wire import admin, metrics
+
+TOKEN = "t0ken"
+WRITE = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+PLAN = {
+    "apiVersion": "canary/v1",
+    "kind": "Plan",
+    "rollout": "demo",
+    "preset": "demo",
+    "steps": [10, 100],
+    "slo": {"error": {"allowed": 0.05}},
+    "declared_differences": ["dtype"],
+}
+
+
+def ask(
+    scenario: Callable[[httpx.AsyncClient, Stage], Awaitable[None]], *, loopback: bool = True, draining: bool = False
+) -> None:
+    """Runs a scenario against the guarded application over a stage."""
+
+    async def run() -> None:
+        s = stage()
+        await s.conductor.restore()
+        collector = GatewayCollector(s.conductor, s.analyst, s.replica)
+        desk = Desk(
+            name="demo", conductor=s.conductor, analyst=s.analyst, replica=s.replica, parse_plan=parse_plan,
+            metrics=lambda: exposition(collector), draining=lambda: draining, beats=lambda: True,
+        )  # fmt: skip
+        guarded: Any = Guard(build(desk), matches=lambda t: t == TOKEN, hosts=["127.0.0.1"], loopback=loopback)
+        transport = httpx.ASGITransport(guarded)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081") as client:
+            await scenario(client, s)
+
+    asyncio.run(run())
+
+
+def start_body(**change: Any) -> bytes:
+    return msgspec.json.encode({"plan": PLAN, "reason": "try it", "who": "me@here", **change})
+
+
+async def make_ready(s: Stage) -> None:
+    s.conductor.arm_health("gpu", READY_B)
+    s.conductor.arm_health("tpu", READY_C)
+    await s.conductor.tick()
+
+
+def test_a_run_through_the_api() -> None:
+    """start, status, pause, resume, rollback and history tell one story in the documented shapes."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        started = await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        assert started.status_code == 200, started.text
+        assert msgspec.json.decode(started.content, type=admin.CommandResult).state == "validating"
+        await make_ready(s)
+        await seconds(s, 5)
+        status = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status)
+        assert (status.state, status.weight) == ("stepping", 1000)
+        assert status.verdict is not None
+        assert [m.metric for m in status.verdict.metrics] == ["error", "refused"]
+        assert {arm.name: arm.live > 0 for arm in status.arms} == {"gpu": True, "tpu": True}
+        command = msgspec.json.encode({"reason": "lunch", "who": "me"})
+        for name, state in (("pause", "paused"), ("resume", "stepping"), ("rollback", "rolled_back")):
+            answer = await client.post(f"/v1/commands/{name}", content=command, headers=WRITE)
+            assert msgspec.json.decode(answer.content, type=admin.CommandResult).state == state
+        lines = msgspec.json.decode((await client.get(admin.HISTORY_PATH)).content, type=admin.History).lines
+        assert [line.kind for line in lines] == ["start", "validated", "step", "pause", "resume", "rollback"]
+        final = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status)
+        assert final.run is not None
+        assert (final.run.outcome, final.run.rule) == ("ROLLED_BACK", "person")
+        assert {arm.name: arm.live > 0 for arm in final.arms} == {"gpu": True, "tpu": True}
+
+    ask(scenario)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "reason"),
+    [
+        ({}, 401, "no_token"),
+        ({"authorization": "Bearer wrong"}, 401, "no_token"),
+        ({"authorization": f"Basic {TOKEN}"}, 401, "no_token"),
+        ({**WRITE, "content-type": "text/plain"}, 415, "content_type"),
+        ({**WRITE, "content-type": "application/x-www-form-urlencoded"}, 415, "content_type"),
+        ({**WRITE, "origin": "http://evil.example"}, 403, "origin_not_allowed"),
+        ({**WRITE, "host": "evil.example"}, 421, "host_not_allowed"),
+    ],
+)
+def test_writes_that_are_not_the_operators_change_nothing(headers: dict[str, str], status: int, reason: str) -> None:
+    """No token, another host, another origin, a form: refused with a reason, and no run is opened."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        answer = await client.post(admin.START_PATH, content=start_body(), headers=headers)
+        assert answer.status_code == status
+        assert msgspec.json.decode(answer.content, type=admin.Refusal).reason == reason
+        assert s.conductor.rollout.run is None
+        assert s.store.lines == []
+
+    ask(scenario)
+
+
+def test_an_origin_that_names_this_host_may_write() -> None:
+    """A page of the gateway itself is no stranger."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        headers = {**WRITE, "origin": "http://127.0.0.1:8081"}
+        assert (await client.post(admin.START_PATH, content=start_body(), headers=headers)).status_code == 200
+
+    ask(scenario)
+
+
+def test_off_loopback_reads_need_the_token_too() -> None:
+    """Health and metrics stay open for probes and scrapes; status does not."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        assert (await client.get(admin.STATUS_PATH)).status_code == 401
+        assert (await client.get(admin.STATUS_PATH, headers=WRITE)).status_code == 200
+        assert (await client.get("/metrics")).status_code == 200
+        assert (await client.get("/livez")).status_code == 200
+
+    ask(scenario, loopback=False)
+
+
+def test_a_read_from_a_foreign_host_name_is_refused() -> None:
+    """DNS rebinding: the Host header must name this machine."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        assert (await client.get(admin.STATUS_PATH, headers={"host": "attacker.example"})).status_code == 421
+
+    ask(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason"),
+    [
+        (admin.START_PATH, start_body(plan={**PLAN, "steps": []}), 422, "plan"),
+        (admin.START_PATH, start_body(reason=" "), 422, "request"),
+        (admin.START_PATH, b"{", 422, "request"),
+        (admin.START_PATH, b'{"plan": 1}', 422, "request"),
+        ("/v1/commands/explode", b'{"reason": "x", "who": "y"}', 404, "no_such_command"),
+        ("/v1/commands/finish", b'{"reason": "x", "who": "y"}', 409, "not_now"),
+        ("/v1/commands/promote", b'{"reason": "x", "who": "y", "override": true}', 409, "confirm"),
+        ("/v1/nothing", b"{}", 404, "request"),
+    ],
+)
+def test_refusals_say_why(path: str, body: bytes, status: int, reason: str) -> None:
+    """Bad plans, bad bodies, unknown commands and commands that do not fit: 4xx, a reason, nothing changed."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        answer = await client.post(path, content=body, headers=WRITE)
+        refusal = msgspec.json.decode(answer.content, type=admin.Refusal)
+        assert (answer.status_code, refusal.reason) == (status, reason)
+        assert s.conductor.rollout.run is None
+
+    ask(scenario)
+
+
+def test_a_second_start_names_the_open_run_and_a_lost_store_is_a_503() -> None:
+    """409 while a run is open; 503 when the store cannot take the start."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        s.store.down = True
+        lost = await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        assert (lost.status_code, lost.json()["reason"]) == (503, "store_unavailable")
+        s.store.down = False
+        assert (await client.post(admin.START_PATH, content=start_body(), headers=WRITE)).status_code == 200
+        again = await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        assert again.status_code == 409
+        assert "run1" in again.json()["error"]
+
+    ask(scenario)
+
+
+def test_health_follows_worker_baseline_and_drain() -> None:
+    """Ready needs a routed worker and a baseline seen once; a later outage of the baseline does not unready it."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        assert (await client.get("/readyz")).json()["problems"] == ["the baseline was not seen ready yet"]
+        await make_ready(s)
+        assert (await client.get("/readyz")).status_code == 200
+        s.conductor.arm_health("gpu", s.conductor.health["gpu"].__class__(ready=False, detail="gone"))
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await client.get("/startupz")).status_code == 200
+        s.clock.advance(11.0)
+        silent = await client.get("/livez")
+        assert (silent.status_code, silent.json()["problems"]) == (503, ["no word from worker w0"])
+        s.replica.detach("w0")
+        assert (await client.get("/startupz")).status_code == 503
+
+    ask(scenario)
+
+    async def leaving(client: httpx.AsyncClient, s: Stage) -> None:
+        assert "draining" in (await client.get("/readyz")).json()["problems"]
+
+    ask(leaving, draining=True)
+
+
+def test_metrics_are_well_formed_and_follow_the_counts() -> None:
+    """A scrape parses, carries only names from wire.metrics, and shows what was counted."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        await make_ready(s)
+        await seconds(s, 3, ok=20, failed=1)
+        families = {f.name: f for f in text_string_to_metric_families((await client.get("/metrics")).text)}
+        known = {v.name for v in vars(metrics).values() if isinstance(v, metrics.Metric)}
+        assert set(families) <= known
+        failed = [
+            sample.value
+            for sample in families[metrics.GATEWAY_REQUESTS.name].samples
+            if sample.labels == {"arm": "candidate", "lane": "live", "outcome": "failed"}
+        ]
+        assert failed == [3.0]
+        assert families[metrics.GATEWAY_WEIGHT.name].samples[0].value == pytest.approx(0.1)
+
+    ask(scenario)

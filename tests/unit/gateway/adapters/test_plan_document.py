@@ -1,0 +1,82 @@
+"""Plan documents: presets, percent to basis points, every problem at once."""
+
+from typing import Any
+
+import pytest
+
+from gateway.adapters.plan_document import parse_plan
+from gateway.core.plan import MetricId, PlanError
+
+DEMO: dict[str, Any] = {
+    "apiVersion": "canary/v1",
+    "kind": "Plan",
+    "rollout": "demo",
+    "preset": "demo",
+    "steps": [0, 10, 50, 100],
+    "slo": {
+        "lat_p95": {"limit_ms": 400, "allowed": 0.05},
+        "error": {"allowed": 0.05},
+        "refused": {"allowed": 0.05},
+        "parity": {"allowed": 0.05},
+        "recompile": {"limit": 0},
+    },
+    "parity": {"cosine_min": 0.99},
+    "copies": {"share": 50, "soak": True},
+    "declared_differences": ["dtype"],
+}
+
+
+def test_the_demo_preset_is_the_rule_ten_times_faster() -> None:
+    """Durations, windows and floors of the preset; percent become basis points."""
+    plan, digest = parse_plan(DEMO, "demo")
+    assert plan.steps == (0, 1000, 5000, 10_000)
+    assert (plan.copies, plan.soak, plan.control_at_full) == (5000, True, False)
+    assert (plan.min_step_s, plan.max_step_s, plan.min_events, plan.min_windows, plan.bake_s) == (15, 60, 80, 12, 15)
+    assert plan.rule.window_s == 1.0
+    assert plan.horizon_s == 720.0
+    assert {m.metric for m in plan.metrics} == {MetricId.LAT_P95, MetricId.ERROR, MetricId.REFUSED, MetricId.PARITY}
+    assert len(digest) == 16
+
+
+def test_the_default_preset_takes_the_measured_defaults_and_given_fields_win() -> None:
+    """Without allowed rates the rule's defaults hold; error and refused are judged unasked."""
+    document = {**DEMO, "preset": "default", "slo": {"lat_p99": {"limit_ms": 300}}, "parity": None, "min_step_s": 600}
+    plan, _ = parse_plan(document, "demo")
+    assert {str(m.metric): m.allowed for m in plan.metrics} == {"lat_p99": 0.01, "error": 0.003, "refused": 0.001}
+    assert (plan.min_step_s, plan.rule.window_s, plan.control_at_full) == (600, 10.0, True)
+    assert plan.horizon_s >= 7200
+
+
+def test_the_digest_follows_every_change() -> None:
+    """Two plans that differ anywhere have different digests; the same plan always the same."""
+    assert parse_plan(DEMO, "demo")[1] == parse_plan(dict(DEMO), "demo")[1]
+    assert parse_plan({**DEMO, "max_step_s": 61}, "demo")[1] != parse_plan(DEMO, "demo")[1]
+
+
+def test_every_problem_is_named_with_field_and_value() -> None:
+    """Unknown fields, wrong types and values out of range are all reported in one refusal."""
+    broken = {**DEMO, "stepz": 1, "steps": [0, 200], "copies": {"share": "many"}}
+    with pytest.raises(PlanError) as refused:
+        parse_plan(broken, "demo")
+    text = " | ".join(refused.value.problems)
+    assert len(refused.value.problems) == 3
+    assert "stepz" in text
+    assert "steps.1: 200" in text
+    assert "copies.share: 'many'" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"rollout": "other"}, "not this gateway's"),
+        ({"steps": [0]}, "never sends live traffic"),
+        ({"steps": [10, 10]}, "rise"),
+        ({"parity": None}, "parity: missing"),
+        ({"copies": {"share": 0}}, "without a single pair"),
+        ({"max_step_s": 10}, "max_step_s"),
+    ],
+)
+def test_vacuous_and_impossible_plans_are_refused(change: dict[str, Any], problem: str) -> None:
+    """A plan that could never decide cannot be built."""
+    with pytest.raises(PlanError, match=problem):
+        parse_plan({**DEMO, **change}, "demo")

@@ -1,0 +1,114 @@
+"""Rollout state and journal survive; history cannot be rewritten."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from gateway.adapters.state_dir import require_private_file
+from gateway.adapters.store_sql import SqlStore
+from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
+from gateway.core.rollout import JournalEntry, Outcome, Rollout, Run, State
+from gateway.ports import StateDirError, StoreUnavailable
+
+PLAN = Plan(
+    rollout="demo",
+    steps=(0, 1000),
+    metrics=(
+        MetricLimit(metric=MetricId.LAT_P95, allowed=0.05, limit_ms=400),
+        MetricLimit(metric=MetricId.PARITY, allowed=0.05),
+    ),
+    parity=ParityPolicy(cosine_min=0.99),
+    copies=5000,
+)
+RUN = Run(run_id="r1", plan=PLAN, plan_digest="d", started_at=1.0, who="me", reason="go", paused_from=State.STEPPING)
+ROLLOUT = Rollout(state=State.PAUSED, epoch=7, weight=1000, run=RUN)
+LINE = JournalEntry(kind="pause", who="me", text="waiting", data={"weight": 1000})
+
+
+def with_store(path: Path, work: Callable[[SqlStore], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        store = SqlStore(path / "canary.sqlite", "demo", require_private_file)
+        await store.open()
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def test_a_fresh_store_holds_an_idle_rollout(tmp_path: Path) -> None:
+    """Nothing stored: idle, no checkpoint, no history."""
+    assert with_store(tmp_path, lambda s: s.load()) == (Rollout(), None)
+    assert with_store(tmp_path, lambda s: s.history(limit=5, run_id=None)) == []
+
+
+def test_state_journal_and_checkpoint_come_back_as_they_were(tmp_path: Path) -> None:
+    """What was saved is loaded by the next process, plan included."""
+
+    async def write(store: SqlStore) -> None:
+        await store.save(ROLLOUT, [LINE, replace(LINE, kind="other")], 12.5)
+        await store.checkpoint(7, {"E": 0.5})
+
+    with_store(tmp_path, write)
+    assert with_store(tmp_path, lambda s: s.load()) == (ROLLOUT, {"E": 0.5})
+    lines = with_store(tmp_path, lambda s: s.history(limit=1, run_id="r1"))
+    assert [(line.seq, line.kind, line.run_id, line.epoch, line.at, line.data) for line in lines] == [
+        (2, "other", "r1", 7, 12.5, {"weight": 1000})
+    ]
+
+
+def test_a_checkpoint_of_another_epoch_is_not_given_out(tmp_path: Path) -> None:
+    """A rollback between checkpoint and restart voids the judge's state."""
+
+    async def write(store: SqlStore) -> None:
+        await store.save(ROLLOUT, [], 1.0)
+        await store.checkpoint(7, {"E": 0.5})
+        ended = replace(RUN, outcome=Outcome.ROLLED_BACK)
+        await store.save(Rollout(state=State.ROLLED_BACK, epoch=8, weight=0, run=ended), [], 2.0)
+
+    with_store(tmp_path, write)
+    assert with_store(tmp_path, lambda s: s.load())[1] is None
+
+
+def test_the_database_refuses_to_change_the_journal(tmp_path: Path) -> None:
+    """UPDATE and DELETE on the journal abort, whoever asks."""
+    with_store(tmp_path, lambda s: s.save(ROLLOUT, [LINE], 1.0))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'canary.sqlite'}")
+    for statement in ("UPDATE journal SET text = 'x'", "DELETE FROM journal"):
+        with pytest.raises(sa.exc.IntegrityError, match="append-only"), engine.begin() as connection:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def test_a_store_that_fails_says_so_with_its_own_error(tmp_path: Path) -> None:
+    """A statement that cannot be done raises StoreUnavailable and names the file."""
+
+    async def work(store: SqlStore) -> None:
+        with store._engine.begin() as connection:
+            connection.execute(sa.text("DROP TABLE journal"))
+        with pytest.raises(StoreUnavailable, match=r"canary\.sqlite"):
+            await store.save(ROLLOUT, [LINE], 1.0)
+        assert (await store.load())[0] == Rollout()
+
+    with_store(tmp_path, work)
+
+
+def test_a_file_open_to_others_or_of_another_schema_ends_the_start(tmp_path: Path) -> None:
+    """Modes and schema are checked before anything is read."""
+    with_store(tmp_path, lambda s: s.load())
+    path = tmp_path / "canary.sqlite"
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE meta SET schema_version = 99"))
+    engine.dispose()
+    with pytest.raises(StateDirError, match="schema 99"):
+        with_store(tmp_path, lambda s: s.load())
+    path.chmod(0o640)
+    with pytest.raises(StateDirError, match="0640"):
+        with_store(tmp_path, lambda s: s.load())

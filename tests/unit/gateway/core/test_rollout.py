@@ -1,0 +1,219 @@
+"""The life of a run, every state against every event."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.core.plan import MetricId, MetricLimit, Plan
+from gateway.core.rollout import (
+    ADVANCING,
+    JUDGED,
+    OPEN,
+    ROUTED,
+    Effect,
+    Event,
+    Finish,
+    Invalid,
+    JournalEntry,
+    Judged,
+    NotNow,
+    Outcome,
+    Pause,
+    Promote,
+    Restarted,
+    Resume,
+    RollBack,
+    Rollout,
+    Run,
+    Start,
+    StartJudging,
+    State,
+    StopJudging,
+    Validated,
+    transition,
+)
+from gateway.core.verdict import Verdict, VerdictName
+
+PLAN = Plan(
+    rollout="r",
+    steps=(0, 1000, 10_000),
+    metrics=(MetricLimit(metric=MetricId.ERROR, allowed=0.05),),
+    copies=5000,
+    control_at_full=False,
+)
+
+
+def verdict(name: VerdictName) -> Verdict:
+    metric = MetricId.ERROR if name is VerdictName.ROLL_BACK else None
+    return Verdict(
+        name=name, reason="why", text="because", metric=metric, rule="evidence" if metric else None,
+        evidence=1.0, bar=20.0, rows=(), missing=(), notes=(),
+    )  # fmt: skip
+
+
+START = Start(run_id="run1", plan=PLAN, plan_digest="d", who="me", reason="go")
+EVENTS: dict[str, Event] = {
+    "start": START,
+    "validated": Validated(differences=("dtype",)),
+    "invalid": Invalid(problems=("revision",)),
+    "pause": Pause(who="me", reason="wait"),
+    "resume": Resume(who="me", reason="go on"),
+    "rollback": RollBack(who="me", reason="no"),
+    "promote": Promote(who="me", reason="yes", override=True),
+    "plain promote": Promote(who="me", reason="yes", override=False),
+    "finish": Finish(who="me", reason="end"),
+    "restarted": Restarted(),
+    **{str(name): Judged(verdict=verdict(name)) for name in VerdictName},
+}
+
+
+def rollout_in(state: State, step: int = 1) -> Rollout:
+    """A rollout that stands in ``state``."""
+    run = Run(run_id="run1", plan=PLAN, plan_digest="d", started_at=0.0, who="me", reason="go", step=step)
+    weight = {State.STEPPING: 1000, State.PAUSED: 1000, State.HELD: 1000, State.BAKING: 10_000, State.DONE: 10_000}
+    if state in (State.PAUSED, State.HELD):
+        run = replace(run, paused_from=State.STEPPING)
+    if state in (State.BAKING, State.DONE):
+        run = replace(run, step=2)
+    return Rollout(state=state, epoch=5, weight=weight.get(state, 0), run=None if state is State.IDLE else run)
+
+
+def attempt(rollout: Rollout, event: Event) -> tuple[Rollout, tuple[Effect, ...]] | NotNow:
+    try:
+        return transition(rollout, event, 10.0)
+    except NotNow as refused:
+        return refused
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("name", list(EVENTS))
+def test_every_state_takes_or_refuses_every_event(state: State, name: str) -> None:
+    """Any event in any state leads to a legal state or is refused and changes nothing."""
+    before = rollout_in(state)
+    result = attempt(before, EVENTS[name])
+    if isinstance(result, NotNow):
+        assert str(state) in str(result)
+        assert before == rollout_in(state)
+        return
+    after, effects = result
+    assert after.epoch >= before.epoch
+    assert (after.weight == 0) or after.state in ROUTED
+    if after.state not in ROUTED:
+        assert not any(isinstance(e, StartJudging) for e in effects)
+    if after != before:
+        assert any(isinstance(e, JournalEntry) for e in effects) or name == "restarted"
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_a_person_can_roll_back_in_every_state(state: State) -> None:
+    """Rollback is accepted everywhere, sets weight 0 and voids the epoch."""
+    after, effects = transition(rollout_in(state), RollBack(who="me", reason="no"), 10.0)
+    assert (after.state, after.weight, after.epoch) == (State.ROLLED_BACK, 0, 6)
+    assert any(isinstance(e, StopJudging) for e in effects)
+
+
+@pytest.mark.parametrize("state", sorted(ROUTED))
+def test_the_judge_rolls_back_wherever_the_candidate_may_have_traffic(state: State) -> None:
+    """A ROLL_BACK verdict is obeyed in every state with a candidate, and names its metric and rule."""
+    after, _ = transition(rollout_in(state), EVENTS["ROLL_BACK"], 10.0)
+    assert after.weight == 0
+    assert after.run is not None
+    assert (after.run.outcome, after.run.metric, after.run.rule) == (Outcome.ROLLED_BACK, "error", "evidence")
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("name", list(EVENTS))
+def test_only_an_advance_or_an_override_raises_the_weight(state: State, name: str) -> None:
+    """No other event, in no state, leads to more candidate traffic."""
+    before = rollout_in(state)
+    try:
+        after, _ = transition(before, EVENTS[name], 10.0)
+    except NotNow:
+        return
+    if after.weight > before.weight:
+        assert name in ("ADVANCE", "promote")
+        assert name == "promote" or before.state in ADVANCING
+
+
+def test_a_good_run_goes_through_its_steps_in_order() -> None:
+    """Shadow, each step, bake, done: no step is skipped."""
+    seen = []
+    now, rollout = 0.0, Rollout()
+    for event in (START, EVENTS["validated"], *[EVENTS["ADVANCE"]] * 3):
+        rollout, _ = transition(rollout, event, now)
+        seen.append((rollout.state, rollout.weight))
+    assert seen == [
+        (State.VALIDATING, 0),
+        (State.SHADOWING, 0),
+        (State.STEPPING, 1000),
+        (State.BAKING, 10_000),
+        (State.DONE, 10_000),
+    ]
+    assert rollout.run is not None
+    assert rollout.run.outcome is Outcome.PROMOTED
+
+
+def test_an_inconclusive_step_keeps_its_weight_and_waits_for_a_person() -> None:
+    """INCONCLUSIVE holds the run; a later advance is not obeyed until somebody resumes."""
+    held, _ = transition(rollout_in(State.STEPPING), EVENTS["INCONCLUSIVE"], 10.0)
+    assert (held.state, held.weight) == (State.HELD, 1000)
+    still, effects = transition(held, EVENTS["ADVANCE"], 11.0)
+    assert (still, effects) == (held, ())
+    resumed, effects = transition(held, EVENTS["resume"], 12.0)
+    assert resumed.state is State.STEPPING
+    assert any(isinstance(e, StartJudging) and not e.fresh for e in effects)
+
+
+def test_a_restart_keeps_step_and_epoch_but_begins_the_evidence_again() -> None:
+    """After a crash the same step goes on, on fresh evidence, and the journal says so."""
+    before = rollout_in(State.STEPPING)
+    after, effects = transition(before, Restarted(), 50.0)
+    assert (after.state, after.weight, after.epoch) == (before.state, before.weight, before.epoch)
+    assert after.run is not None
+    assert after.run.step_since == 50.0
+    assert [type(e) for e in effects] == [JournalEntry, StartJudging]
+
+
+def test_a_failed_validation_ends_the_run_before_any_traffic() -> None:
+    """Gate 1 refuses: the outcome says so, the weight never rose."""
+    after, _ = transition(rollout_in(State.VALIDATING, step=0), EVENTS["invalid"], 10.0)
+    assert (after.state, after.weight) == (State.ROLLED_BACK, 0)
+    assert after.run is not None
+    assert (after.run.outcome, after.run.rule) == (Outcome.REFUSED, "gate")
+
+
+def test_finish_makes_the_candidate_the_baseline_and_rollback_undoes_it() -> None:
+    """After finish the roles are swapped; the old arm is the rollback target."""
+    finished, _ = transition(rollout_in(State.DONE), EVENTS["finish"], 10.0)
+    assert (finished.state, finished.swapped, finished.weight) == (State.IDLE, True, 0)
+    back, _ = transition(finished, EVENTS["rollback"], 11.0)
+    assert (back.state, back.swapped) == (State.ROLLED_BACK, False)
+    with pytest.raises(NotNow, match="rollback target"):
+        transition(finished, START, 11.0)
+
+
+def test_a_second_start_is_refused_while_a_run_is_open() -> None:
+    """One gateway carries one run; the refusal names it."""
+    for state in OPEN:
+        with pytest.raises(NotNow, match="run1"):
+            transition(rollout_in(state), START, 10.0)
+
+
+def test_state_sets_nest() -> None:
+    """Advancing states are judged, judged ones are open or routed."""
+    assert ADVANCING < JUDGED < OPEN
+    assert JUDGED < ROUTED
+
+
+def test_at_full_weight_the_baseline_keeps_a_residual_as_control() -> None:
+    """Where the baseline is the control, 100 % leaves it the plan's residual; the demo gives it up."""
+    run = Run(
+        run_id="r",
+        plan=replace(PLAN, control_at_full=True, residual=100),
+        plan_digest="d",
+        started_at=0,
+        who="",
+        reason="",
+    )
+    assert Rollout(state=State.STEPPING, weight=10_000, run=run).routed_weight == 9_900
+    assert rollout_in(State.BAKING).routed_weight == 10_000

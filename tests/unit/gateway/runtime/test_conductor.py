@@ -1,0 +1,282 @@
+"""Routing, store and journal in the safe order, whatever comes in between."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes.control import PLAN, READY_B, READY_C, Stage, play, seconds, started
+from fakes.gateway import FakeStore
+
+from gateway.core.rollout import NotNow, Outcome, Rollout, State
+from gateway.core.snapshot import Ack, Snapshot
+from gateway.ports import ArmHealth, StoreUnavailable
+
+
+def test_a_healthy_candidate_is_promoted_on_evidence_and_never_before_it() -> None:
+    """No traffic, no step; with clean traffic the steps, the bake and the end follow."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        assert (s.conductor.rollout.state, s.worker.last_snapshot().weight) == (State.STEPPING, 1000)
+        for _ in range(40):
+            s.clock.advance(1.0)
+            await s.conductor.tick()
+        assert s.conductor.rollout.weight == 1000
+        assert s.analyst.verdict is not None
+        assert s.analyst.verdict.reason == "no_data"
+
+    assert play(scenario).conductor.rollout.weight == 1000
+
+    async def good(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 120)
+
+    done = play(good)
+    assert done.conductor.rollout.state is State.DONE
+    assert done.conductor.rollout.run is not None
+    assert done.conductor.rollout.run.outcome is Outcome.PROMOTED
+    assert [line.kind for line in done.store.lines] == [
+        "start", "validated", "step", "advance", "step", "advance", "done",
+    ]  # fmt: skip
+    assert done.worker.last_snapshot().weight == 10_000
+
+
+def test_a_failing_candidate_is_rolled_back_and_the_journal_has_the_numbers() -> None:
+    """Failures roll back by evidence or breaker; weight 0 is routed, the epoch raised, metric and rule kept."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 6)
+        await seconds(s, 8, failed=15)
+
+    s = play(scenario)
+    rollout = s.conductor.rollout
+    assert rollout.state is State.ROLLED_BACK
+    assert rollout.run is not None
+    assert (rollout.run.metric, rollout.run.decided_weight) == ("error", 1000)
+    assert rollout.run.live_candidate_requests > 0
+    assert rollout.run.time_to_zero_s == 0.0
+    assert (s.worker.last_snapshot().weight, s.worker.last_snapshot().judging) == (0, False)
+    line = s.store.lines[-1]
+    assert line.kind == "rollback"
+    assert line.data["metrics"]["error"]["candidate"][1] > 0
+    assert s.store.rollout.state is State.ROLLED_BACK
+
+
+def test_no_advance_while_the_store_is_away_and_traffic_goes_on() -> None:
+    """A lost store freezes the canary at its weight; when it is back the run goes on."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        s.store.down = True
+        await seconds(s, 40)
+        assert s.conductor.rollout.weight == 1000
+        assert s.worker.last_snapshot().weight == 1000
+        assert "down" in s.conductor.store_detail
+        s.store.down = False
+        await seconds(s, 2)
+        assert s.conductor.rollout.weight == 10_000
+        assert s.conductor.store_detail == "ok"
+
+    play(scenario)
+
+
+def test_rollback_works_without_a_store_and_is_written_when_it_is_back() -> None:
+    """Routing first: weight 0 at once, one journal line later."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        s.store.down = True
+        applied = await s.conductor.roll_back(who="me", reason="3 a.m.")
+        assert applied.acknowledged == ["w0"]
+        assert s.worker.last_snapshot().weight == 0
+        assert s.store.rollout.state is State.STEPPING
+        s.store.down = False
+        await s.conductor.tick()
+        assert s.store.rollout.state is State.ROLLED_BACK
+        assert [line.kind for line in s.store.lines].count("rollback") == 1
+
+    play(scenario)
+
+
+def test_a_rollback_during_the_write_of_a_step_wins() -> None:
+    """While an advance is being written a rollback comes: nothing raises the weight afterwards."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        writing, release = asyncio.Event(), asyncio.Event()
+        save = s.store.save
+
+        async def slow_save(rollout: Rollout, lines: Any, at: float) -> None:
+            if rollout.weight == 10_000:
+                writing.set()
+                await release.wait()
+            await save(rollout, lines, at)
+
+        s.store.save = slow_save  # type: ignore[method-assign]  # the fake's save, made to wait
+        task = asyncio.create_task(seconds(s, 40))
+        await writing.wait()
+        s.store.save = save  # type: ignore[method-assign]  # the rollback itself writes at once
+        await s.conductor.roll_back(who="me", reason="now")
+        release.set()
+        await task
+        assert s.conductor.rollout.state is State.ROLLED_BACK
+        assert s.worker.last_snapshot().weight == 0
+
+    play(scenario)
+
+
+def test_a_deaf_worker_is_named_by_the_rollback() -> None:
+    """A worker that does not acknowledge in time is missing, and there is no time to zero."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        s.worker.deaf = True
+        pending = asyncio.create_task(s.conductor.roll_back(who="me", reason="no"))
+        await asyncio.sleep(0)
+        s.clock.advance(6.0)
+        s.replica.acknowledge(Ack(name="w0", version=0, epoch=0, written=0))
+        applied = await pending
+        assert (applied.missing, applied.time_to_zero_s) == (["w0"], None)
+
+    play(scenario)
+
+
+def test_arms_that_must_not_differ_end_the_run_before_any_traffic() -> None:
+    """Gate 1: another revision, or an undeclared difference, refuses the run with the field."""
+
+    async def scenario(s: Stage) -> None:
+        await s.conductor.start(PLAN, "digest", who="me", reason="go")
+        s.conductor.arm_health("gpu", READY_B)
+        other = {**(READY_C.identity or {}), "revision": "other"}
+        s.conductor.arm_health("tpu", replace(READY_C, identity=other))
+        await s.conductor.tick()
+
+    s = play(scenario)
+    run = s.conductor.rollout.run
+    assert run is not None
+    assert run.outcome is Outcome.REFUSED
+    assert "revision" in run.text
+    assert all(m.weight == 0 for m in s.worker.sent if isinstance(m, Snapshot))
+
+
+def test_validation_waits_for_a_candidate_that_is_not_ready_and_says_so() -> None:
+    """A warming candidate gets nothing; the status names what is waited for."""
+
+    async def scenario(s: Stage) -> None:
+        await s.conductor.start(PLAN, "digest", who="me", reason="go")
+        s.conductor.arm_health("gpu", READY_B)
+        s.conductor.arm_health("tpu", ArmHealth(ready=False, detail="warming: bucket 3 of 12"))
+        await s.conductor.tick()
+        assert s.conductor.rollout.state is State.VALIDATING
+        assert s.conductor.waiting_for() == "candidate tpu: warming: bucket 3 of 12"
+
+    play(scenario)
+
+
+def test_a_restart_resumes_the_step_on_fresh_evidence() -> None:
+    """Same step, epoch and weight after a crash; what was proven before does not advance it."""
+    store = FakeStore()
+
+    async def half(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 14)
+        await s.conductor.keep_checkpoint()
+
+    before = play(half, store).conductor.rollout
+
+    async def after(s: Stage) -> None:
+        assert s.conductor.rollout.weight == before.weight
+        assert s.conductor.rollout.epoch == before.epoch
+        s.conductor.arm_health("gpu", READY_B)
+        s.conductor.arm_health("tpu", READY_C)
+        await seconds(s, 5)
+        assert s.conductor.rollout.weight == before.weight
+
+    resumed = play(after, store, now=2000.0)
+    assert [line.kind for line in resumed.store.lines][-1] == "restart"
+
+
+def test_a_judge_that_raises_holds_and_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crashed judge leads to HOLD judge_failed, never to more traffic."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+
+        def broken(*args: Any, **kwargs: Any) -> None:
+            raise RuntimeError("boom")
+
+        monkeypatch.setattr(s.analyst._judge, "close_window", broken)
+        await seconds(s, 40)
+        assert s.conductor.rollout.weight == 1000
+        assert s.analyst.verdict is not None
+        assert s.analyst.verdict.reason == "judge_failed"
+        await s.conductor.roll_back(who="me", reason="no")
+        assert s.worker.last_snapshot().weight == 0
+
+    play(scenario)
+
+
+def test_a_workers_own_breaker_rolls_the_run_back() -> None:
+    """A worker that took the candidate out by itself ends the run, rule breaker."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 3)
+        s.analyst.tripped_by = "w0"
+        await s.conductor.tick()
+
+    run = play(scenario).conductor.rollout.run
+    assert run is not None
+    assert (run.metric, run.rule) == ("error", "breaker")
+
+
+def test_a_silent_worker_freezes_the_advance() -> None:
+    """Evidence may be complete, but with a worker unheard for ten seconds nothing advances."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 10)
+        s.replica.workers["w0"].heard_at = -100.0
+        for _ in range(30):
+            s.traffic()
+            s.replica.workers["w0"].heard_at = -100.0
+            await s.conductor.tick()
+        assert s.conductor.rollout.weight == 1000
+        assert s.analyst.verdict is not None
+        assert s.analyst.verdict.reason == "frozen"
+
+    play(scenario)
+
+
+def test_commands_that_do_not_fit_change_nothing() -> None:
+    """Finish without a promotion, promote without override: refused with the reason."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        before = s.conductor.rollout
+        with pytest.raises(NotNow, match="promoted"):
+            await s.conductor.finish(who="me", reason="x")
+        with pytest.raises(NotNow, match="override"):
+            await s.conductor.promote(who="me", reason="x", override=False)
+        s.store.down = True
+        with pytest.raises(StoreUnavailable):
+            await s.conductor.pause(who="me", reason="x")
+        assert s.conductor.rollout == before
+
+    play(scenario)
+
+
+def test_finish_swaps_the_arms_and_rollback_swaps_them_back() -> None:
+    """After finish the old candidate is the routed baseline."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 120)
+        await s.conductor.finish(who="me", reason="good")
+        assert s.worker.last_snapshot().baseline.name == "tpu"
+        await s.conductor.roll_back(who="me", reason="not good")
+        assert s.worker.last_snapshot().baseline.name == "gpu"
+
+    play(scenario)
