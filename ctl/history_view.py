@@ -1,0 +1,21 @@
+"""The journal as text: one paragraph a line of it."""
+
+import textwrap
+
+from ctl.layout import WIDTH, clock
+from wire.admin import JournalLine
+
+_INDENT = 4
+
+
+def journal(lines: list[JournalLine]) -> str:
+    """Oldest first: stamp, epoch, kind, who; below it what happened."""
+    if not lines:
+        return "the journal is empty"
+    return "\n".join(_entry(line) for line in lines)
+
+
+def _entry(line: JournalLine) -> str:
+    head = f"{line.seq:>5}  {clock(line.at)}  epoch {line.epoch}  {line.kind}  {line.who}"
+    text = textwrap.wrap(line.text, WIDTH - 2 * _INDENT, initial_indent=" " * 7, subsequent_indent=" " * 7)
+    return "\n".join([head[:WIDTH].rstrip(), *text])

@@ -1,0 +1,62 @@
+"""Plain text for a terminal of 100 columns: aligned tables, wrapped paragraphs, times and figures. No colour."""
+
+import textwrap
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+WIDTH: Final = 100
+_GAP: Final = "  "
+
+Align = Literal["<", ">"]
+
+
+def table(heads: Sequence[tuple[str, Align]], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Head line and rows; when the line would be too long the widest text column gives way, figures never."""
+    lines = [[head for head, _ in heads], *[list(row) for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    aligns = [align for _, align in heads]
+    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - WIDTH):
+        widths[max((n for n, align in enumerate(aligns) if align == "<"), key=lambda n: widths[n])] -= 1
+    return [_row(line, widths, aligns) for line in lines]
+
+
+def paragraph(label: str, text: str, *, indent: int = 10) -> list[str]:
+    """``label`` in the margin, the text wrapped beside it."""
+    lead = f"{label:<{indent}}"
+    lines = textwrap.wrap(text, WIDTH - indent, break_long_words=True) or [""]
+    return [(lead + lines[0]).rstrip(), *(" " * indent + line for line in lines[1:])]
+
+
+def percent(basis_points: int) -> str:
+    """``10 %``; hundredths only where there are any."""
+    return f"{basis_points / 100:g} %"
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """A number to a few significant digits, ``-`` for none."""
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def span(seconds: float) -> str:
+    """``14 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    whole = max(0, round(seconds))
+    for unit, size, below, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit}" + (f" {rest} {below}" if rest else "")
+    return f"{whole} s"
+
+
+def clock(at: float) -> str:
+    """A stamp (seconds since the Unix epoch) as date and time in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "~"
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], aligns: Sequence[Align]) -> str:
+    padded = (f"{_cut(cell, w):{align}{w}}" for cell, w, align in zip(cells, widths, aligns, strict=True))
+    return _GAP.join(padded).rstrip()[:WIDTH]

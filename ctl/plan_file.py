@@ -1,0 +1,23 @@
+"""Reads the plan document. What it says is judged by the gateway, which names every problem."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ctl.config import UsageError
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """The parsed document. Raises UsageError when there is none to send."""
+    try:
+        plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as unreadable:
+        raise UsageError(f"PLAN: {path}: {unreadable.strerror}") from unreadable
+    except UnicodeDecodeError as binary:
+        raise UsageError(f"PLAN: {path} is not UTF-8 text") from binary
+    except yaml.YAMLError as broken:
+        raise UsageError(f"PLAN: {path} is not valid YAML: {' '.join(str(broken).split())}") from broken
+    if not isinstance(plan, dict):
+        raise UsageError(f"PLAN: {path} holds {type(plan).__name__}; a mapping with kind: Plan is needed")
+    return plan

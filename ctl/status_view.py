@@ -1,0 +1,122 @@
+"""The status as a tired person reads it: one line that says it all, then the reasons, then the figures."""
+
+from ctl.layout import clock, figure, paragraph, percent, span, table
+from wire.admin import ArmView, MetricView, RunView, Status, VerdictView
+
+
+def one_line(status: Status) -> str:
+    """``stepping  10 %  HOLD not_proven  step 2/4 since 14 s  E 0.6 of 20``."""
+    parts = [status.state, percent(status.weight)]
+    verdict, run = status.verdict, status.run
+    if verdict is not None:
+        parts.append(f"{verdict.verdict} {verdict.reason}" + (f" {verdict.metric}" if verdict.metric else ""))
+    if run is not None and run.outcome is None:
+        parts.append(f"step {run.step + 1}/{len(run.steps)} since {span(status.at - run.step_since)}")
+    if run is not None and run.outcome is not None:
+        parts.append(_outcome(run))
+    if verdict is not None:
+        parts.append(f"E {figure(verdict.evidence, 2)} of {figure(verdict.bar, 3)}")
+    return "  ".join(parts)
+
+
+def full(status: Status) -> str:
+    """All of it, at most 100 columns wide."""
+    blocks = [
+        [one_line(status)],
+        _verdict(status.verdict) if status.verdict else [],
+        _arms(status.arms),
+        _metrics(status.verdict.metrics) if status.verdict and status.verdict.metrics else [],
+        _facts(status),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _outcome(run: RunView) -> str:
+    at = f" at {percent(run.decided_weight)}" if run.decided_weight is not None else ""
+    cause = f" for {run.metric}" if run.metric else ""
+    rule = f" by {run.rule}" if run.rule else ""
+    return f"{run.outcome}{at}{cause}{rule}"
+
+
+def _verdict(verdict: VerdictView) -> list[str]:
+    lines = paragraph("Verdict", f"{verdict.verdict}: {verdict.text}")
+    for number, missing in enumerate(verdict.missing):
+        lines += paragraph("" if number else "Missing", missing)
+    for number, note in enumerate(verdict.notes):
+        lines += paragraph("" if number else "Note", note)
+    return lines
+
+
+def _arms(arms: list[ArmView]) -> list[str]:
+    heads = ("Arm", "Role", "Ready", "Device", "Live", "Copies", "Failed", "Refused", "Unavail", "p50 ms", "p95", "p99")
+    rows = [
+        (
+            arm.name,
+            arm.role,
+            "yes" if arm.ready else "NO",
+            (arm.device or "-") + ("*" if arm.emulated else ""),
+            *(str(number) for number in (arm.live, arm.copies, arm.failed, arm.refused, arm.unavailable)),
+            *(figure(ms, 3) for ms in (arm.latency.p50, arm.latency.p95, arm.latency.p99)),
+        )
+        for arm in arms
+    ]
+    lines = table([(head, "<" if place < 4 else ">") for place, head in enumerate(heads)], rows)
+    if any(arm.emulated for arm in arms):
+        lines.append("  * emulated: neither the speed nor the arithmetic of the real device")
+    for arm in arms:
+        if not arm.ready and arm.detail:
+            lines += paragraph("", f"{arm.name}: {arm.detail}", indent=2)
+    return lines
+
+
+def _metrics(metrics: list[MetricView]) -> list[str]:
+    heads = ("Metric", "Limit", "Candidate", "Baseline", "Allowed", "E", "of", "Proof", "of", "Passes")
+    rows = [
+        (
+            metric.metric,
+            "-" if metric.limit_ms is None else f"{metric.limit_ms:g} ms",
+            f"{metric.candidate_bad} bad of {metric.candidate_events}",
+            f"{metric.baseline_bad} bad of {metric.baseline_events}",
+            f"{100 * metric.allowed:g} %",
+            figure(metric.evidence, 2),
+            figure(metric.bar, 3),
+            figure(metric.proof, 2),
+            figure(metric.proof_bar, 3),
+            "yes" if metric.passes else "no",
+        )
+        for metric in metrics
+    ]
+    lines = table([(head, "<" if place in (0, 9) else ">") for place, head in enumerate(heads)], rows)
+    return [*lines, "  counts of the present step; E reaching its bar rolls back, proof reaching its bar passes"]
+
+
+def _facts(status: Status) -> list[str]:
+    run, parity = status.run, status.parity
+    lines: list[str] = []
+    if parity.pairs or parity.shed:
+        lines += paragraph(
+            "Parity",
+            f"{parity.pairs} pairs, {parity.bad} bad, min cosine {figure(parity.min_cosine, 6)},"
+            f" max abs {figure(parity.max_abs, 3)}, {parity.shed} copies shed"
+            + (f"; worst: {parity.worst}" if parity.worst else ""),
+        )
+    if run is not None:
+        steps = " ".join(percent(step) for step in run.steps)
+        lines += paragraph("Run", f"{run.run_id} of {run.rollout} ({run.kind}), plan {run.plan_digest}, steps {steps}")
+        lines += paragraph("", f"started {clock(run.started_at)} by {run.who}: {run.reason}")
+    if run is not None and run.outcome is not None:
+        lines += paragraph("Outcome", _decided(run))
+    workers = ", ".join(
+        f"{w.name} pid {w.pid} snapshot {w.acknowledged_version} seen {w.age_s:.1f} s ago" for w in status.workers
+    )
+    lines += paragraph("Workers", f"{workers or 'none'}; newest snapshot {status.snapshot_version}")
+    return lines + paragraph("Store", f"{status.store}, epoch {status.epoch}, replica {status.replica}")
+
+
+def _decided(run: RunView) -> str:
+    text = f"{_outcome(run)}; {run.live_candidate_requests} live requests had gone to the candidate"
+    if run.decided_at is not None:
+        text += f"; decided {clock(run.decided_at)}"
+    if run.time_to_zero_ms is not None:
+        text += f"; weight 0 everywhere after {run.time_to_zero_ms:.0f} ms"
+    return text

@@ -1,0 +1,179 @@
+"""The live view as plain lines of at most 100 columns and 30 rows, and the one line for when there is no terminal."""
+
+import textwrap
+from typing import Final, Literal
+
+from demo.documents import ARMS, STEPS, Arm
+from demo.scene import Scene
+from wire.admin import ArmView, Status, VerdictView
+from wire.health import HealthBody
+
+WIDTH: Final = 100
+HEIGHT: Final = 30
+_BAR: Final = 20
+_LABEL: Final = 11
+
+Style = Literal["title", "plain", "good", "bad", "dim"]
+Line = tuple[str, Style]
+
+_NOT_YET: Final = {"baseline": "starting", "candidate": "starts once the baseline is warm"}
+_VERDICT_STYLES: Final[dict[str, Style]] = {"ADVANCE": "good", "ROLL_BACK": "bad"}
+
+
+def frame(scene: Scene) -> list[Line]:
+    """The whole view. What does not fit is cut, never wrapped, so that nothing jumps."""
+    lines = [*_head(scene), ("", "plain"), *_servers(scene)]
+    if scene.status is not None:
+        lines += [("", "plain"), *_canary(scene, scene.status)]
+    lines += [("", "plain"), *_urls(scene)]
+    return [(text[:WIDTH], style) for text, style in lines[:HEIGHT]]
+
+
+def one_line(scene: Scene) -> str:
+    """``canary  58 s  stepping 10 %  HOLD not_proven  E 0.6 of 20  ...``."""
+    parts = [f"{scene.phase}  {scene.now:.0f} s"]
+    status = scene.status
+    if status is None:
+        parts += [f"{role} {_progress(body)}" for role, body in scene.health.items()]
+        return "  ".join(parts)
+    parts.append(f"{status.state} {status.weight / 100:g} %")
+    if status.verdict is not None:
+        verdict = status.verdict
+        parts.append(f"{verdict.verdict} {verdict.reason} E {verdict.evidence:.2g} of {verdict.bar:g}")
+    parts += [f"{arm.name} {arm.live}+{arm.copies} p95 {_ms(arm.recent.p95 or arm.latency.p95)}" for arm in status.arms]
+    parts.append(f"pairs {status.parity.pairs} min cos {_cosine(status.parity.min_cosine)}")
+    if scene.load is not None:
+        parts.append(f"sent {scene.load.sent} failed {scene.load.failures}")
+    if scene.fault_at is not None:
+        parts.append(f"fault for {scene.now - scene.fault_at:.0f} s")
+    return "  ".join(parts)
+
+
+def _head(scene: Scene) -> list[Line]:
+    title = f"tpu-canary demo   {scene.scenario.name}: {scene.scenario.title}"
+    clock = f"{scene.phase}   {int(scene.now) // 60}:{int(scene.now) % 60:02d}"
+    return [(f"{title:<{WIDTH - len(clock)}}{clock}", "title")]
+
+
+def _servers(scene: Scene) -> list[Line]:
+    lines: list[Line] = []
+    for arm in ARMS:
+        body = scene.health.get(arm.role)
+        state = _progress(body) if body is not None else _NOT_YET[arm.role]
+        lines.append((f"{arm.role:<{_LABEL}}{arm.name}  {arm.device} {arm.dtype}  {state}", _health_style(body)))
+        lines.append((f"{'':<{_LABEL}}{arm.label}", "dim"))
+    return lines
+
+
+def _progress(body: HealthBody) -> str:
+    if body.state == "ready":
+        return f"ready, {body.buckets} buckets in {body.cold_s or body.elapsed_s:.1f} s ({_sources(body)})"
+    if body.state == "warming" and body.buckets:
+        current = f", now {body.current}" if body.current else ""
+        return f"warm-up {bar(body.bucket / body.buckets)} bucket {body.bucket} of {body.buckets}{current}"
+    return f"{body.state} {body.elapsed_s:.0f} s" + (f": {body.detail}" if body.detail else "")
+
+
+def _sources(body: HealthBody) -> str:
+    return ", ".join(sorted({report.source for report in body.warm_up})) or "-"
+
+
+def _health_style(body: HealthBody | None) -> Style:
+    if body is None or body.state not in ("ready", "failed", "stopped"):
+        return "plain"
+    return "good" if body.state == "ready" else "bad"
+
+
+def _canary(scene: Scene, status: Status) -> list[Line]:
+    limit = f"   L {scene.sizing.limit_ms:g} ms   load {scene.sizing.rate:g}/s" if scene.sizing else ""
+    step = ""
+    if status.run is not None:
+        step = f"   step {status.run.step + 1} of {len(STEPS)} for {max(0.0, status.at - status.run.step_since):.0f} s"
+    weight = f"{bar(status.weight / 10000)} {status.weight / 100:g} %"
+    lines: list[Line] = [
+        (f"{'canary':<{_LABEL}}{weight}   {status.state}{step}{limit}", "title"),
+        *_arms(status.arms),
+        (_parity(status), "bad" if status.parity.bad else "plain"),
+        _load(scene),
+    ]
+    if status.verdict is not None:
+        lines += _verdict(status.verdict)
+    return [*lines, _fault(scene)]
+
+
+def _arms(arms: list[ArmView]) -> list[Line]:
+    head = f"{'':<{_LABEL}}{'live':>7}{'copies':>7}{'failed':>7}{'refused':>8}{'unavail':>8}"
+    lines: list[Line] = [(f"{head}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}   recent p95", "dim")]
+    for arm in arms:
+        counts = f"{arm.live:>7}{arm.copies:>7}{arm.failed:>7}{arm.refused:>8}{arm.unavailable:>8}"
+        times = "".join(f"{_ms(ms):>9}" for ms in (arm.latency.p50, arm.latency.p95, arm.latency.p99))
+        note = "" if arm.ready else "  NOT READY"
+        style: Style = "plain" if arm.ready else "bad"
+        lines.append((f"{arm.name:<{_LABEL}}{counts}{times}{_ms(arm.recent.p95):>13}{note}", style))
+    return lines
+
+
+def _parity(status: Status) -> str:
+    parity = status.parity
+    return (
+        f"{'parity':<{_LABEL}}{parity.pairs} pairs, {parity.bad} bad, min cosine {_cosine(parity.min_cosine)},"
+        f" {parity.shed} copies shed"
+    )
+
+
+def _load(scene: Scene) -> Line:
+    load = scene.load
+    if load is None:
+        return f"{'clients':<{_LABEL}}-", "plain"
+    text = (
+        f"{'clients':<{_LABEL}}sent {load.sent} of {load.planned}, failures {load.failures}, failed over"
+        f" {load.failovers}, wrong answers {load.wrong_answers} of {load.compared} compared"
+    )
+    return text, "bad" if load.failures else "plain"
+
+
+def _verdict(verdict: VerdictView) -> list[Line]:
+    style = _VERDICT_STYLES.get(verdict.verdict, "plain")
+    full = min(1.0, verdict.evidence / verdict.bar) if verdict.bar else 0.0
+    lines: list[Line] = [
+        (
+            f"{'evidence':<{_LABEL}}{bar(full)} E {verdict.evidence:.3g} of {verdict.bar:g} (against the candidate)",
+            style,
+        )
+    ]
+    said = textwrap.wrap(f"{verdict.verdict} {verdict.reason}: {verdict.text}", WIDTH - _LABEL)[:3]
+    lines += [(f"{'' if n else 'verdict':<{_LABEL}}{text}", style) for n, text in enumerate(said)]
+    missing = textwrap.wrap("; ".join(verdict.missing), WIDTH - _LABEL)[:3]
+    return lines + [(f"{'' if n else 'missing':<{_LABEL}}{text}", "plain") for n, text in enumerate(missing)]
+
+
+def _fault(scene: Scene) -> Line:
+    label = f"{'fault':<{_LABEL}}"
+    if scene.scenario.fault == "pass":
+        return f"{label}none in this scenario", "dim"
+    if scene.fault_at is None:
+        return f"{label}begins after 5 s at 10 % or more: {scene.scenario.fault_text}", "dim"
+    return f"{label}for {scene.now - scene.fault_at:.0f} s: {scene.scenario.fault_text}", "bad"
+
+
+def _urls(scene: Scene) -> list[Line]:
+    return [(f"{name:<14}{url}", "dim") for name, url in scene.urls.items()]
+
+
+def bar(share: float) -> str:
+    """``[#####---------------]``: readable without colour."""
+    full = round(_BAR * min(1.0, max(0.0, share)))
+    return f"[{'#' * full}{'-' * (_BAR - full)}]"
+
+
+def label_of(arm: Arm) -> str:
+    """How an arm is named in the report, with what it is not."""
+    return f"{arm.name} ({arm.device}, {arm.dtype}; {arm.label})"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _cosine(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6f}"

@@ -1,0 +1,30 @@
+"""What the demo reads of the load generator's statistics files."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields shown; the files hold more."""
+
+    planned: int = 0
+    sent: int = 0
+    answered: int = 0
+    failures: int = 0
+    failures_by_code: dict[str, int] = {}
+    last_failure: str = ""
+    failovers: int = 0
+    late: int = 0
+    unsent: int = 0
+    compared: int = 0
+    wrong_answers: int = 0
+    min_cosine: float | None = None
+
+
+def read(path: Path) -> Load | None:
+    """None until the file is there."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Load)
+    except FileNotFoundError:
+        return None

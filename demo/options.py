@@ -1,0 +1,57 @@
+"""The command line of the demo."""
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from demo.scenarios import SCENARIOS, Scenario
+
+DEFAULT_CACHE: Final = Path(".cache/compile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``step_scale`` multiplies the step times of the demo preset; ``limit_s`` bounds the canary, warm-up apart."""
+
+    scenario: Scenario
+    cache_dir: Path
+    results: Path
+    cold: bool = False
+    seed: int = 1
+    step_scale: float = 1.0
+    warm_up_limit_s: float = 1200.0
+    limit_s: float = 600.0
+
+
+def parse(argv: Sequence[str] | None) -> Options:
+    """Options with absolute paths. Ends the process with code 2 on wrong usage."""
+    parser = argparse.ArgumentParser(prog="canary-demo", description=__doc__)
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), default="good")
+    parser.add_argument("--cache-dir", type=Path, default=DEFAULT_CACHE, help="compile caches (default %(default)s)")
+    parser.add_argument("--cold", action="store_true", help="empty the compile caches first")
+    parser.add_argument("--results", type=Path, default=Path("demo-results"), help="folder for results and logs")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the load")
+    parser.add_argument("--step-scale", type=_positive, default=1.0, help="multiplies the time of each step")
+    parser.add_argument("--warm-up-limit", type=_positive, default=1200.0, help="seconds (default %(default)s)")
+    parser.add_argument("--limit", type=_positive, default=600.0, help="seconds for the canary (default %(default)s)")
+    given = parser.parse_args(argv)
+    return Options(
+        scenario=SCENARIOS[given.scenario],
+        cache_dir=given.cache_dir.resolve(),
+        results=given.results.resolve() / given.scenario,
+        cold=given.cold,
+        seed=given.seed,
+        step_scale=given.step_scale,
+        warm_up_limit_s=given.warm_up_limit,
+        limit_s=given.limit,
+    )
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"{text} must be above 0")
+    return number

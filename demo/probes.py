@@ -1,0 +1,109 @@
+"""The HTTP ends that the demo looks at and steers: health of a server, admin port of the gateway, the fault proxy."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from demo.scenarios import FaultMode
+from wire import admin
+from wire.health import HealthBody
+
+_WHO: Final = "demo"
+
+
+class CommandFailed(Exception):
+    """The gateway refused something that the demo needs."""
+
+
+def client() -> httpx.AsyncClient:
+    """For loopback: no proxies of the environment, short waits."""
+    return httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(10.0, connect=2.0))
+
+
+def read_ports(path: Path) -> admin.Ports | None:
+    """The ports of a process, None until it listens."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=admin.Ports)
+    except FileNotFoundError:
+        return None
+
+
+class Server:
+    """The admin port of one server."""
+
+    def __init__(self, http: httpx.AsyncClient, port: int) -> None:
+        self._http = http
+        self._url = f"http://127.0.0.1:{port}"
+
+    async def health(self) -> HealthBody | None:
+        """The body of /readyz, whatever its status; None while there is no answer."""
+        try:
+            answer = await self._http.get(f"{self._url}/readyz")
+            return msgspec.json.decode(answer.content, type=HealthBody)
+        except (httpx.HTTPError, msgspec.DecodeError):
+            return None
+
+
+class Gateway:
+    """The admin port of the gateway, with its token."""
+
+    def __init__(self, http: httpx.AsyncClient, ports: admin.Ports) -> None:
+        self._http = http
+        self.url = f"http://127.0.0.1:{ports.admin}"
+        self.data_url = f"http://127.0.0.1:{ports.data}"
+        self._token_file = Path(ports.admin_token_file) if ports.admin_token_file else None
+
+    async def ready(self) -> bool:
+        try:
+            return (await self._http.get(f"{self.url}/readyz")).is_success
+        except httpx.HTTPError:
+            return False
+
+    async def status(self) -> admin.Status | None:
+        """None when there is no answer in time; the caller looks again."""
+        try:
+            answer = await self._http.get(f"{self.url}{admin.STATUS_PATH}")
+        except httpx.HTTPError:
+            return None
+        return msgspec.json.decode(answer.content, type=admin.Status) if answer.is_success else None
+
+    async def history(self, limit: int = 1000) -> list[admin.JournalLine]:
+        """The newest journal lines, oldest first. Raises CommandFailed."""
+        try:
+            answer = await self._http.get(f"{self.url}{admin.HISTORY_PATH}", params={"limit": limit})
+        except httpx.HTTPError as lost:
+            raise CommandFailed(f"the gateway did not give its journal: {lost!r}") from lost
+        if not answer.is_success:
+            raise CommandFailed(f"the gateway did not give its journal ({answer.status_code}): {answer.text[:500]}")
+        return msgspec.json.decode(answer.content, type=admin.History).lines
+
+    async def start(self, plan: dict[str, Any], reason: str) -> admin.CommandResult:
+        """Open the run. Raises CommandFailed with every problem that the gateway names."""
+        body = msgspec.json.encode(admin.StartRequest(plan=plan, reason=reason, who=_WHO))
+        headers = {"content-type": "application/json"}
+        if self._token_file is not None:
+            headers["authorization"] = f"Bearer {self._token_file.read_text(encoding='ascii').strip()}"
+        try:
+            answer = await self._http.post(f"{self.url}{admin.START_PATH}", content=body, headers=headers)
+        except httpx.HTTPError as lost:
+            raise CommandFailed(f"the gateway did not answer to the plan: {lost!r}") from lost
+        if not answer.is_success:
+            raise CommandFailed(f"the gateway refused the plan ({answer.status_code}): {answer.text[:2000]}")
+        return msgspec.json.decode(answer.content, type=admin.CommandResult)
+
+
+async def switch_fault(port: int, mode: FaultMode) -> None:
+    """Tell the fault proxy. Raises CommandFailed when it does not obey."""
+    try:
+        async with asyncio.timeout(5.0):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"{mode}\n".encode())
+            answer = (await reader.readline()).decode().strip()
+            writer.close()
+    except OSError as lost:  # includes the time-out
+        raise CommandFailed(f"the fault proxy cannot be told {mode!r}: {lost!r}") from lost
+    if answer != f"ok {mode}":
+        raise CommandFailed(f"the fault proxy answered {answer!r} to {mode!r}")

@@ -1,0 +1,24 @@
+"""Everything the live view shows, at one moment. The play fills it, the frame draws it."""
+
+from dataclasses import dataclass, field
+
+from demo.load_view import Load
+from demo.scenarios import Scenario
+from demo.sizing import Sizing
+from wire.admin import Status
+from wire.health import HealthBody
+
+
+@dataclass(slots=True)
+class Scene:
+    """Times are seconds of the demo's own clock, which starts at 0. ``health`` is by role."""
+
+    scenario: Scenario
+    phase: str = "starting"
+    now: float = 0.0
+    health: dict[str, HealthBody] = field(default_factory=dict)
+    urls: dict[str, str] = field(default_factory=dict)
+    sizing: Sizing | None = None
+    status: Status | None = None
+    load: Load | None = None
+    fault_at: float | None = None

@@ -1,0 +1,1 @@
+"""Open-loop load for an embeddings endpoint: seeded texts, checked answers, latencies from the planned start."""

@@ -1,0 +1,147 @@
+"""The open loop on gevent: a clock hands out due requests, whatever the answers do.
+
+A request that finds no free user waits in the queue and is sent late; its latency still counts from its planned
+start, so a slow server cannot slow the load down and hide itself. Bounded: the schedule ends, and what is unsent
+``grace_s`` after the last arrival is counted as such.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import gevent
+import gevent.event
+import gevent.queue
+
+from loadtest.answers import BadAnswer, Vector, read_answer
+from loadtest.options import Options
+from loadtest.payloads import Payload, Payloads
+from loadtest.reference import Reference
+from loadtest.schedule import arrivals
+from loadtest.tally import RunStats, Tally
+
+_POLL_S: Final = 0.2
+
+Due = tuple[float, Payload]
+
+
+class OpenLoop:
+    """One run. ``publish`` gets the statistics every second and once at the end."""
+
+    def __init__(
+        self, options: Options, payloads: Payloads, reference: Reference | None, publish: Callable[[RunStats], None]
+    ) -> None:
+        self.options = options
+        self.tally = Tally()
+        self._payloads = payloads
+        self._reference = reference
+        self._publish = publish
+        self._queue: gevent.queue.Queue = gevent.queue.Queue()
+        self._stopping = gevent.event.Event()
+        self._finished = gevent.event.Event()
+        self._zero = time.perf_counter()
+        self._state = "running"
+
+    def start(self) -> None:
+        """Zero of the schedule is now."""
+        self._zero = time.perf_counter()
+        gevent.spawn(self._run)
+
+    def stop(self) -> None:
+        """No further arrivals; what is due still finishes within the grace time."""
+        self._stopping.set()
+
+    def wait(self) -> RunStats:
+        """The statistics of the whole run, once every due request has ended or been given up."""
+        self._finished.wait()
+        return self._stats()
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._finished.is_set())
+
+    def take(self) -> Due | None:
+        """The next due request and its planned time (perf_counter seconds), None when none came for a while."""
+        try:
+            due: Due = self._queue.get(timeout=_POLL_S)
+        except gevent.queue.Empty:
+            return None
+        self.tally.started(time.perf_counter() - due[0])
+        return due
+
+    def answer(self, due: Due, *, status: int, body: bytes, arm: str, bucket: str, failover: bool) -> float:
+        """Check and count an answer; milliseconds since the planned start. Raises BadAnswer (counted as a failure)."""
+        planned, payload = due
+        ms = (time.perf_counter() - planned) * 1000.0
+        try:
+            vectors = read_answer(status, body, rows=len(payload.texts), dimension=self.options.dimension)
+        except BadAnswer as bad:
+            self.tally.failed(bad.code, f"request {payload.index} ({payload.part}) from arm {arm or '?'}: {bad}")
+            raise
+        self.tally.succeeded(ms, arm=arm, bucket=bucket, failover=failover)
+        self._compare(payload, vectors)
+        return ms
+
+    def lost(self, due: Due, error: BaseException) -> float:
+        """Count a request without an answer; milliseconds since the planned start."""
+        self.tally.failed("connection", f"request {due[1].index} ({due[1].part}): {type(error).__name__}: {error}")
+        return (time.perf_counter() - due[0]) * 1000.0
+
+    def _compare(self, payload: Payload, vectors: list[Vector]) -> None:
+        if self._reference is None or payload.known is None:
+            return
+        cosine, wrong = self._reference.compare(payload.known, vectors[0])
+        self.tally.compared_with_reference(cosine, wrong=wrong)
+
+    def _run(self) -> None:
+        publisher = gevent.spawn(self._publish_each_second)
+        watcher = gevent.spawn(self._watch_stop_file, self.options.stop_file) if self.options.stop_file else None
+        try:
+            self._dispatch()
+            self._state = "finishing"
+            self._drain()
+        finally:
+            gevent.killall([greenlet for greenlet in (publisher, watcher) if greenlet is not None])
+            self._state = "done"
+            self._publish(self._stats())
+            self._finished.set()
+
+    def _dispatch(self) -> None:
+        options = self.options
+        schedule = arrivals(rate=options.rate, seconds=options.seconds, seed=options.seed, gaps=options.gaps)
+        for index, due in enumerate(schedule):
+            payload = self._payloads.request(index)
+            # Made before its time, so that making it costs no lateness.
+            if self._stopping.wait(max(0.0, self._zero + due - time.perf_counter())):
+                return
+            self.tally.planned += 1
+            self._queue.put((self._zero + due, payload))
+
+    def _drain(self) -> None:
+        deadline = time.perf_counter() + self.options.grace_s
+        while (self._queue.qsize() or self.tally.in_flight) and time.perf_counter() < deadline:
+            gevent.sleep(0.02)
+        while self._queue.qsize():
+            self._queue.get_nowait()
+            self.tally.unsent += 1
+        for _ in range(self.tally.in_flight):
+            self.tally.failed("no_answer", f"no answer within {self.options.grace_s:.0f} s of the last arrival")
+
+    def _publish_each_second(self) -> None:
+        while True:
+            self._publish(self._stats())
+            gevent.sleep(1.0)
+
+    def _watch_stop_file(self, path: Path) -> None:
+        while not path.exists():
+            gevent.sleep(_POLL_S)
+        self.stop()
+
+    def _stats(self) -> RunStats:
+        return self.tally.stats(
+            state=self._state,
+            elapsed_s=time.perf_counter() - self._zero,
+            seed=self.options.seed,
+            rate=self.options.rate,
+        )

@@ -1,0 +1,45 @@
+import pytest
+
+from ctl.layout import WIDTH, clock, figure, paragraph, percent, span, table
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "0 s"),
+        (14, "14 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+        (273_600, "3 d 4 h"),
+        (-3, "0 s"),
+    ],
+)
+def test_span(seconds: float, text: str) -> None:
+    """Durations are in the two largest units that say something."""
+    assert span(seconds) == text
+
+
+def test_figures() -> None:
+    """Shares are percent, absent figures a dash, stamps UTC."""
+    assert (percent(1000), percent(5), percent(10000)) == ("10 %", "0.05 %", "100 %")
+    assert (figure(None), figure(0.123456, 3)) == ("-", "0.123")
+    assert clock(0.0) == "1970-01-01 00:00:00Z"
+
+
+def test_table_aligns() -> None:
+    """Cells stand under their heads, numbers to the right."""
+    assert table([("Arm", "<"), ("Live", ">")], [("cpu", "900"), ("tpu", "7")]) == [
+        "Arm  Live",
+        "cpu   900",
+        "tpu     7",
+    ]
+
+
+def test_paragraph_wraps_beside_its_label() -> None:
+    """Long text stays within the width and leaves the margin free."""
+    lines = paragraph("Verdict", "word " * 60)
+    assert lines[0].startswith("Verdict   word")
+    assert all(len(line) <= WIDTH for line in lines)
+    assert all(line.startswith(" " * 10) for line in lines[1:])
+    assert paragraph("Empty", "") == ["Empty"]

@@ -1,0 +1,65 @@
+from typing import Any
+
+import msgspec
+
+from ctl.layout import WIDTH
+from ctl.status_view import full, one_line
+
+
+def test_line_of_an_idle_gateway(sample: Any) -> None:
+    """Without a run the line is state and weight."""
+    assert one_line(sample["status"](state="idle", weight=0, run=None, verdict=None)) == "idle  0 %"
+
+
+def test_line_of_an_ended_run(sample: Any) -> None:
+    """An ended run shows outcome, weight, metric and rule instead of the step."""
+    run = sample["run"](outcome="rolled_back", decided_weight=1000, metric="error", rule="breaker", state="rolled_back")
+    line = one_line(sample["status"](state="rolled_back", weight=0, run=run, verdict=None))
+    assert line == "rolled_back  0 %  rolled_back at 10 % for error by breaker"
+
+
+def test_full_view_fits_100_columns_and_holds_everything(sample: Any) -> None:
+    """Verdict, missing evidence, arms, metrics, parity, run and workers are all there within 100 columns."""
+    text = full(sample["status"]())
+    assert max(len(line) for line in text.splitlines()) <= WIDTH
+    for part in (
+        "HOLD: lat_p95: 1 of 80 above 400 ms", "80 events, 12 more needed", "control off", "tpu-emulator*",
+        "* emulated", "p95   p99",
+        "warming bucket 3 of 12", "1 bad of 80", "min cosine 0.99123", "r7 of demo", "ann@desk: try the new chips",
+        "w0 pid 42", "sqlite",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_unready_arm_is_loud(sample: Any) -> None:
+    """An arm that is not ready reads NO, one that is reads yes."""
+    rows = [line.split() for line in full(sample["status"]()).splitlines() if line.startswith(("cpu", "tpu"))]
+    assert [row[2] for row in rows] == ["yes", "NO"]
+
+
+def test_long_names_give_way(sample: Any) -> None:
+    """A very long arm name is cut, the figures stay."""
+    status = sample["status"]()
+    arm = msgspec.structs.replace(status.arms[1], name="x" * 90)
+    text = full(msgspec.structs.replace(status, arms=[arm]))
+    row = next(line for line in text.splitlines() if line.startswith("xxx"))
+    assert len(row) <= WIDTH
+    assert "450" in row
+    assert row.split()[-5:] == ["0", "1", "-", "-", "-"]
+
+
+def test_outcome_tells_time_to_zero(sample: Any) -> None:
+    """A rolled-back run says how many live requests the candidate had and when the weight was 0 everywhere."""
+    run = sample["run"](
+        outcome="rolled_back", decided_weight=1000, decided_at=1_800_000_000.0, live_candidate_requests=77,
+        time_to_zero_ms=31.4,
+    )  # fmt: skip
+    text = " ".join(full(sample["status"](run=run)).split())
+    assert "77 live requests had gone to the candidate" in text
+    assert "weight 0 everywhere after 31 ms" in text
+    assert "2027-01-15 08:00:00Z" in text
+
+
+def test_no_workers(sample: Any) -> None:
+    """A gateway without workers says none."""
+    assert "none; newest snapshot 9" in full(sample["status"](workers=[]))

@@ -1,0 +1,75 @@
+from typing import Any
+
+import pytest
+
+from demo.frame import HEIGHT, WIDTH, bar, frame, one_line
+from demo.load_view import Load
+from demo.scenarios import SCENARIOS
+from demo.scene import Scene
+from demo.sizing import Sizing
+
+
+def scene(make: Any, name: str = "crash") -> Scene:
+    return Scene(
+        SCENARIOS[name],
+        phase="canary",
+        now=83.0,
+        health={"baseline": make.health(), "candidate": make.health(source="cache")},
+        urls={"gateway": "http://127.0.0.1:1", "gateway admin": "http://127.0.0.1:2/v1/status", "baseline": "http://b"},
+        sizing=Sizing(412.0, 8.1, "tpu", {}),
+        status=make.status(),
+        load=Load(planned=41, sent=40, failures=0, compared=9),
+    )
+
+
+def test_full_view_fits_the_terminal(make: Any) -> None:
+    """With the longest verdict and list of missing evidence the view keeps to 100 columns and 30 rows."""
+    busy = scene(make)
+    busy.fault_at = 80.0
+    lines = frame(busy)
+    assert len(lines) <= HEIGHT
+    assert max(len(text) for text, _ in lines) <= WIDTH
+    assert lines[-1][0].startswith("baseline      http://b"), "the addresses at the foot are not pushed out"
+
+
+def test_view_holds_what_is_asked(make: Any) -> None:
+    """Weight, step, limit, counts, percentiles, parity, clients, verdict, missing, evidence, fault: all are there."""
+    text = "\n".join(line for line, _ in frame(scene(make)))
+    for part in (
+        "crash: the candidate drops its connections", "1:23", "10 %   stepping   step 2 of 4 for 14 s   L 412 ms",
+        "load 8.1/s", "emulated: XLA on CPU, not TPU speed or arithmetic", "stands in for the GPU", "900", "450",
+        "77.7", "NOT READY", "120 pairs, 0 bad, min cosine 0.991230", "sent 40 of 41, failures 0", "HOLD not_proven",
+        "12 more needed", "E 0.61 of 20", "begins after 5 s at 10 % or more", "http://127.0.0.1:2/v1/status",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_fault_is_shown_while_it_lasts(make: Any) -> None:
+    """Once begun, the fault is on screen with its age; the healthy scenario says there is none."""
+    broken = scene(make)
+    broken.fault_at = 79.0
+    assert any(text.startswith("fault      for 4 s: connections") for text, _ in frame(broken))
+    assert any("none in this scenario" in text for text, _ in frame(scene(make, "good")))
+
+
+def test_warm_up_progress(make: Any) -> None:
+    """Before there is a gateway the view shows each server's progress by bucket."""
+    warming = Scene(SCENARIOS["good"], phase="warm-up", now=3.0)
+    warming.health["candidate"] = make.health(state="warming", bucket=3, buckets=12, current="4x64")
+    text = "\n".join(line for line, _ in frame(warming))
+    assert "warm-up [#####---------------] bucket 3 of 12, now 4x64" in text
+    assert "starting" in text
+
+
+def test_one_line(make: Any) -> None:
+    """Without a terminal one line says phase, time, state, verdict, counts and failures."""
+    line = one_line(scene(make))
+    assert line.startswith("canary  83 s  stepping 10 %  HOLD not_proven E 0.61 of 20  cpu 900+0 p95 40.0")
+    assert "sent 40 failed 0" in line
+    assert one_line(Scene(SCENARIOS["good"])) == "starting  0 s"
+
+
+@pytest.mark.parametrize(("share", "full"), [(-1.0, 0), (0.0, 0), (0.5, 10), (1.0, 20), (7.0, 20)])
+def test_bar_is_bounded(share: float, full: int) -> None:
+    """A bar has twenty cells whatever the share."""
+    assert bar(share) == "[" + "#" * full + "-" * (20 - full) + "]"

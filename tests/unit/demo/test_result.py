@@ -1,0 +1,91 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from demo.frame import WIDTH
+from demo.load_view import Load
+from demo.result import Result, build, report, warm_up_of
+from demo.scenarios import SCENARIOS
+from demo.sizing import Sizing
+from wire.admin import JournalLine, ParityView
+
+
+def result(make: Any, name: str = "crash", **changes: Any) -> Result:
+    run = make.run(
+        outcome="ROLLED_BACK", metric="error", rule="breaker", decided_weight=1000, time_to_zero_ms=4.2,
+        live_candidate_requests=41, state="rolled_back",
+    )  # fmt: skip
+    status = make.status(state="rolled_back", weight=0, run=run)
+    fields: dict[str, Any] = {
+        "scenario": SCENARIOS[name], "outcome": "ROLLED_BACK", "status": status, "judged": status,
+        "live_candidate_requests": 41,
+        "load": Load(sent=300, answered=300, compared=70), "sizing": Sizing(412.0, 8.1, "tpu", {}),
+        "health": {"baseline": make.health(), "candidate": make.health(source="compiled")},
+        "journal": [
+            JournalLine(seq=1, at=5.0, run_id="r", epoch=1, kind="start", who="demo", text="run opened"),
+            JournalLine(seq=2, at=66.5, run_id="r", epoch=2, kind="rollback", who="gateway", text="error " + "x " * 80),
+        ],
+        "step_scale": 1.0, "fault_to_decision_s": 5.9, "canary_s": 50.0, "duration_s": 99.0,
+    }  # fmt: skip
+    return build(**(fields | changes))
+
+
+def test_result_holds_what_programs_read(make: Any) -> None:
+    """The file says outcome, metric, rule, weight in percent, live requests, time to zero, failures and warm-up."""
+    found = msgspec.json.decode(msgspec.json.encode(result(make)))
+    expected = {
+        "scenario": "crash", "outcome": "ROLLED_BACK", "as_expected": True, "metric": "error", "rule": "breaker",
+        "weight": 10.0, "live_candidate_requests": 41, "time_to_zero_ms": 4.2, "locust_requests": 300,
+        "locust_failures": 0, "wrong_answers": 0, "min_cosine": 0.99123, "emulated": True, "duration_s": 99.0,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found["warm_up"]["tpu"]["cache"] == "cold"
+    assert found["versions"]["torch"]
+    assert "emulated" in found["labels"]["tpu"]
+
+
+@pytest.mark.parametrize("load", [Load(sent=300, failures=1), Load(sent=299, unsent=1)])
+def test_a_failed_client_fails_the_demo(make: Any, load: Load) -> None:
+    """The right outcome with a request that failed, or was never sent, does not pass."""
+    seen = result(make, load=load)
+    assert (seen.as_expected, seen.locust_failures, seen.passed) == (True, 1, False)
+
+
+def test_wrong_outcome_fails_the_demo(make: Any) -> None:
+    """A rollback in the healthy scenario does not pass."""
+    assert not result(make, "good").passed
+
+
+def test_figures_survive_a_gateway_that_cleared_them(make: Any) -> None:
+    """Parity and metrics come from the last status that had them."""
+    done = make.status(verdict=None, parity=ParityView(), run=make.run(outcome="PROMOTED", decided_weight=10000))
+    seen = result(make, "good", outcome="PROMOTED", status=done, judged=make.status())
+    assert (seen.parity_pairs, seen.weight, seen.passed) == (120, 100.0, True)
+    assert [metric.metric for metric in seen.metrics] == ["error"]
+
+
+@pytest.mark.parametrize(("source", "cache"), [("eager", "none"), ("cache", "warm"), ("compiled", "cold")])
+def test_cold_and_warm_are_told_apart(make: Any, source: str, cache: str) -> None:
+    """Whether programs were compiled, loaded or not needed is in the result."""
+    warm = warm_up_of(make.health(source=source))
+    assert warm.cache == cache
+    assert (warm.seconds, warm.buckets, warm.first_calls_s) == (8.0, 3, 3.0)
+    assert warm.median_ms["8x128"] == 400.0
+
+
+def test_report_explains(make: Any) -> None:
+    """The report fits 100 columns and tells outcome, evidence, labels, times and the journal."""
+    text = report(result(make))
+    assert max(len(line) for line in text.splitlines()) <= WIDTH
+    for part in (
+        "ROLLED_BACK at 10 %, metric error by breaker", "as expected", "41 live requests", "300 requests, 0 failures",
+        "5.9 s after the fault began", "time to zero: 4 ms", "9/80", "stands in for the GPU", "not TPU speed",
+        "cold cache", "    61.5 s  rollback",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_report_says_what_was_expected(make: Any) -> None:
+    """An unexpected outcome says what it should have been."""
+    assert "expected PROMOTED and no failure seen by a client" in report(result(make, "good"))
