@@ -1,6 +1,6 @@
 # Everything here creates what it needs and does nothing when that is fresh.
 SHELL := /bin/sh
-VENV ?= .venv
+VENV := .venv
 RUN := $(VENV)/bin/python
 SCENARIO ?= good
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
@@ -19,7 +19,7 @@ help:
 	@echo "make clean-all                   removes everything that make created"
 
 $(VENV)/.fresh: locks/dev.txt locks/weights.txt pyproject.toml scripts/install-venv
-	@VENV=$(VENV) scripts/install-venv
+	@scripts/install-venv
 	@touch $@
 
 demo: $(VENV)/.fresh
@@ -55,4 +55,4 @@ lock:
 
 clean-all:
 	rm -rf $(VENV) .cache .tools demo-results dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find $(PACKAGES) tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -36,7 +36,7 @@ def embeddings(path: str, answer: Answer) -> NDArray[np.float32] | None:
         if path.startswith("/v1/"):
             return _openai_rows(answer.body)
         return _oip_rows(answer.body)
-    except (msgspec.DecodeError, ValueError, TypeError):
+    except (msgspec.DecodeError, RecursionError, ValueError, TypeError):
         return None
 
 

@@ -38,7 +38,7 @@ class OursProbe:
         except httpx.HTTPError as error:
             self._identity = None
             return ArmHealth(ready=False, detail=f"{type(error).__name__}: {error}".rstrip(": "))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             return ArmHealth(ready=False, detail=f"metadata of {self._metadata_url} is not as documented: {error}")
 
     async def _read_identity(self) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ class OursProbe:
 def _progress(answer: httpx.Response) -> dict[str, Any] | None:
     try:
         body = msgspec.json.decode(answer.content, type=HealthBody)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return {"state": body.state, "bucket": body.bucket, "buckets": body.buckets, "elapsed_s": body.elapsed_s}
 

@@ -160,7 +160,7 @@ async def _perform(desk: Desk, command: str, asked: admin.CommandRequest) -> App
 def _decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:  # says which field, by path
+    except (msgspec.DecodeError, RecursionError) as error:  # says which field, by path; or nests too deeply
         refusal = admin.Refusal(error="the request is not as documented", reason="request", problems=[str(error)])
         raise Refused(422, refusal) from error
 

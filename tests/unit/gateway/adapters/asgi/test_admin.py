@@ -150,6 +150,7 @@ def test_a_read_from_a_foreign_host_name_is_refused() -> None:
         (admin.START_PATH, start_body(plan={**PLAN, "steps": []}), 422, "plan"),
         (admin.START_PATH, start_body(reason=" "), 422, "request"),
         (admin.START_PATH, b"{", 422, "request"),
+        (admin.START_PATH, b'{"plan": ' + b"[" * 100_000, 422, "request"),
         (admin.START_PATH, b'{"plan": 1}', 422, "request"),
         ("/v1/commands/explode", b'{"reason": "x", "who": "y"}', 404, "no_such_command"),
         ("/v1/commands/finish", b'{"reason": "x", "who": "y"}', 409, "not_now"),

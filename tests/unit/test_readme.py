@@ -1,0 +1,48 @@
+"""What the README shows works: its documents parse, and its plan fits a move from GPU to TPU."""
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.adapters.plan_document import parse_plan
+from gateway.config import load as load_gateway
+from gateway.core.identity import check_identity
+from server.config import Settings
+
+ROOT = Path(__file__).parents[2]
+GPU = {"revision": "r", "tokenizer": "t", "truncation": "n", "output": "o", "device": "cuda", "topology": "NVIDIA H200",
+       "dtype": "float32", "compiled": False, "torch": "2.13.0+cu130", "torch_tpu": None, "libtpu": None}  # fmt: skip
+TPU = {**GPU, "device": "tpu", "topology": "v6e 1x1", "dtype": "bfloat16", "compiled": True, "torch": "2.13.0+cpu",
+       "torch_tpu": "0.2.0", "libtpu": "0.0.52"}  # fmt: skip
+
+
+def documents() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The YAML documents of the README by kind: text and content."""
+    found = {}
+    for block in re.findall(r"(?m)(?:^    .*\n)+", (ROOT / "README.md").read_text()):
+        text = textwrap.dedent(block)
+        if "apiVersion" in text:
+            content = yaml.safe_load(text)
+            found[content["kind"]] = (text, content)
+    return found
+
+
+def test_the_documents_are_accepted(tmp_path: Path) -> None:
+    """Gateway, plan and server configuration are valid as they stand."""
+    shown = documents()
+    assert set(shown) == {"Gateway", "Plan", "Server"}
+    path = tmp_path / "gateway.yaml"
+    path.write_text(shown["Gateway"][0])
+    config = load_gateway(path)
+    plan, _ = parse_plan(shown["Plan"][1], config.rollout)
+    assert plan.steps[0] == 0
+    assert Settings.model_validate(shown["Server"][1]).device == "tpu"
+
+
+def test_the_plan_declares_what_a_move_from_gpu_to_tpu_changes() -> None:
+    """Gate 1 lets the README's plan through for such a pair."""
+    declared = documents()["Plan"][1]["declared_differences"]
+    assert check_identity(GPU, TPU, kind="migration", declared=declared).problems == ()
