@@ -41,6 +41,12 @@ class Listen(_Strict):
     port: Port = 0
 
 
+class AdminListen(Listen):
+    """``hosts``: further names under which the admin port is asked for; any other Host header is refused."""
+
+    hosts: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{1,253}$")]] = []
+
+
 class Timeouts(_Strict):
     """Of one request to an arm, in seconds. ``total_s`` does not apply to streams."""
 
@@ -109,7 +115,7 @@ class GatewayConfig(_Strict):
     rollout: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
     model: Annotated[str, Field(min_length=1, max_length=256)]
     listen: Listen = Listen(port=8080)
-    admin: Listen = Listen(port=8081)
+    admin: AdminListen = AdminListen(port=8081)
     state_dir: Path
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     key: Key | None = None

@@ -130,19 +130,22 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
             tasks.create_task(admin.serve(sockets=[admin_socket])),
             tasks.create_task(_control_loop(conductor, clock, loop)),
             tasks.create_task(_keep_checkpoints(conductor)),
+            tasks.create_task(conductor.ledger.run()),
             *(tasks.create_task(_poll(conductor, arm, probe)) for arm, probe in _probes(config, client)),
         ]
         announce = tasks.create_task(
             _announce(config, listening, reserved.getsockname()[1], admin_socket.getsockname()[1], token.path)
         )
         stopped = tasks.create_task(loop.stop.wait())
-        await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
+        given_up = tasks.create_task(_all_done(running))
+        await asyncio.wait([stopped, given_up], return_when=asyncio.FIRST_COMPLETED)
         failed = not loop.stop.is_set()
         await _drain(config, loop, workers, running)
         admin.should_exit = True
-        for task in (stopped, announce, *background[1:]):
+        for task in (stopped, given_up, announce, *background[1:]):
             task.cancel()
         await asyncio.wait([background[0]])
+        await conductor.close()
     await store.close()
     reserved.close()
     state.release()
@@ -208,7 +211,7 @@ class AdminServer(uvicorn.Server):
 
 
 def _admin_server(desk: Desk, config: GatewayConfig, matches: Callable[[str], bool]) -> AdminServer:
-    hosts = {"127.0.0.1", "localhost", "::1", config.admin.host}
+    hosts = {"127.0.0.1", "localhost", "::1", config.admin.host, *config.admin.hosts}
     loopback = is_loopback(config.admin.host)
     guarded: Any = Guard(build(desk), matches=matches, hosts=hosts, loopback=loopback)  # type: ignore[arg-type]  # Litestar types its own ASGI messages more narrowly
     settings = uvicorn.Config(
@@ -246,14 +249,18 @@ def _probes(config: GatewayConfig, client: httpx.AsyncClient) -> list[tuple[str,
 
 async def _poll(conductor: Conductor, arm: str, probe: ReadinessProbe) -> None:
     while True:
-        conductor.arm_health(arm, await probe.poll())
+        try:
+            conductor.arm_health(arm, await probe.poll())
+        except Exception:
+            # A poller that dies would freeze what routing knows of the arm.
+            log.exception("readiness poll failed", extra={"fields": {"event": "poll_failed", "arm": arm}})
         await asyncio.sleep(POLL_S)
 
 
 async def _control_loop(conductor: Conductor, clock: SystemClock, loop: Loop) -> None:
     while True:
         try:
-            await conductor.tick()
+            conductor.tick()
         except Exception:
             # A control loop that dies would leave the weight as it is, unwatched. It stays and is seen not to beat.
             log.exception("control loop failed", extra={"fields": {"event": "control_loop_failed"}})
@@ -266,6 +273,11 @@ async def _keep_checkpoints(conductor: Conductor) -> None:
     while True:
         await asyncio.sleep(CHECKPOINT_S)
         await conductor.keep_checkpoint()
+
+
+async def _all_done(running: list[asyncio.Task[None]]) -> None:
+    """Every worker was given up. While one lives the gateway serves, and its health says that workers are missing."""
+    await asyncio.wait(running)
 
 
 async def _drain(

@@ -14,9 +14,7 @@ START_PATH: Final = "/v1/start"
 COMMAND_PATH: Final = "/v1/commands/{command}"
 
 CommandName = Literal["pause", "resume", "rollback", "promote", "finish"]
-RunState = Literal[
-    "idle", "validating", "shadowing", "stepping", "paused", "held", "baking", "done", "rolled_back", "inconclusive"
-]
+RunState = Literal["idle", "validating", "shadowing", "stepping", "paused", "held", "baking", "done", "rolled_back"]
 VerdictName = Literal["ADVANCE", "HOLD", "INCONCLUSIVE", "ROLL_BACK"]
 
 

@@ -11,7 +11,6 @@ PREFIX: Final = "x-canary-"
 
 # From clients.
 REQUEST_ID: Final = "x-request-id"
-TRACEPARENT: Final = "traceparent"
 DEADLINE_MS: Final = "x-canary-deadline-ms"
 PIN: Final = "x-canary-pin"
 
@@ -32,7 +31,6 @@ IDENTITY: Final = "x-canary-identity"
 ARM: Final = "x-canary-arm"
 FAILOVER: Final = "x-canary-failover"
 
-FROM_CLIENT: Final = frozenset({DEADLINE_MS, PIN})
 TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, IDENTITY})
 
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000

@@ -4,16 +4,9 @@ Source: kserve/open-inference-protocol, specification/protocol/inference_rest.md
 the status code alone, so a body never says ``false`` under a 200.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-
-DATATYPES: Final = frozenset(
-    {
-        "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
-        "FP16", "BF16", "FP32", "FP64", "BYTES",
-    }
-)  # fmt: skip
 
 Parameters = dict[str, str | float | bool]
 

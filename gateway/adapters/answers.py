@@ -36,7 +36,8 @@ def embeddings(path: str, answer: Answer) -> NDArray[np.float32] | None:
         if path.startswith("/v1/"):
             return _openai_rows(answer.body)
         return _oip_rows(answer.body)
-    except (msgspec.DecodeError, RecursionError, ValueError, TypeError):
+    except Exception:
+        # Foreign bytes: whatever a decoder makes of them (a 400-digit number, a thousand brackets), it is no answer.
         return None
 
 

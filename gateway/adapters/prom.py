@@ -53,7 +53,7 @@ class GatewayCollector(Collector):
         pairs.add_metric(["different"], ever.pairs_bad)
         yield pairs
         late = _counter(metrics.GATEWAY_LATE)
-        late.add_metric([], self._analyst.evidence.late_events)
+        late.add_metric([], ever.late_events)
         yield late
 
     def _routing(self) -> Iterable[Metric]:

@@ -7,6 +7,11 @@ from pathlib import Path
 
 from gateway.ports import StateDirError
 
+MOUNTS = Path("/proc/self/mountinfo")
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.glusterfs"}
+)
+
 
 class StateDir:
     """A private directory held by exactly one control process. Raises StateDirError."""
@@ -48,6 +53,21 @@ def _require_private(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise StateDirError(f"state_dir: {path} has mode {mode:04o}; only its owner may enter (chmod 0700)")
+    kind = file_system(path, MOUNTS.read_text())
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StateDirError(f"state_dir: {path} is on {kind}; locks and SQLite need a local file system")
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """The type of file system that holds ``path``, from the text of /proc/self/mountinfo; empty when not found."""
+    found, longest = "", -1
+    resolved = path.resolve()
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        point = Path(before.split()[4].replace("\\040", " "))
+        if resolved.is_relative_to(point) and len(point.parts) > longest:
+            found, longest = after.split()[0], len(point.parts)
+    return found
 
 
 def require_private_file(path: Path) -> None:

@@ -125,10 +125,12 @@ class SqlStore:
             raise StateDirError(
                 f"{self._path}: rollout format {row.format} is not {FORMAT}, the one this version knows"
             )
-        rollout = msgspec.json.decode(row.document, type=Rollout)
-        if row.checkpoint is None or row.checkpoint_epoch != rollout.epoch:
-            return rollout, None
-        return rollout, msgspec.json.decode(row.checkpoint)
+        try:
+            rollout = msgspec.json.decode(row.document, type=Rollout)
+            checkpoint = msgspec.json.decode(row.checkpoint) if row.checkpoint_epoch == rollout.epoch else None
+        except (msgspec.DecodeError, ValueError) as error:
+            raise StateDirError(f"{self._path}: the stored rollout cannot be read: {error}") from error
+        return rollout, checkpoint
 
     def _save(self, rollout: Rollout, lines: Sequence[JournalEntry], at: float) -> None:
         run_id = rollout.run.run_id if rollout.run else None
@@ -140,7 +142,11 @@ class SqlStore:
             "document": msgspec.json.encode(rollout).decode(),
         }
         with self._engine.begin() as connection:
-            _upsert(connection, rollout_table, "name", self._rollout, values)
+            stored = connection.execute(
+                sa.select(rollout_table.c.epoch).where(rollout_table.c.name == self._rollout)
+            ).scalar()
+            if stored is None or stored <= rollout.epoch:  # what is measured late must not overwrite a newer epoch
+                _upsert(connection, rollout_table, "name", self._rollout, values)
             if rollout.run is not None:
                 document = msgspec.json.encode(rollout.run).decode()
                 row = {"rollout": self._rollout, "format": FORMAT, "document": document}

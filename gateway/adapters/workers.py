@@ -1,7 +1,7 @@
 """Starts the data workers and keeps them: each a process of its own at the other end of a socket pair.
 
 A worker dies with the control process. One that dies alone is started again after a moment; one that dies at once
-every time is given up, which the health endpoints then show.
+every time is given up: liveness then names it, and when all are given up the gateway ends.
 """
 
 import asyncio
@@ -72,7 +72,6 @@ class WorkerProcess:
         self._open_channel, self._on_listening = open_channel, on_listening
         self._channel: ChannelHandle | None = None
         self._draining = False
-        self.gave_up = False
 
     async def run(self) -> None:
         """Starts the worker, and again whenever it dies, until it is drained or given up."""
@@ -86,7 +85,7 @@ class WorkerProcess:
             fields = {"event": "worker_died", "worker": self._setup.name, "status": status}
             log.error("data worker died", extra={"fields": fields})
             if short_lives >= GIVE_UP_AFTER:
-                self.gave_up = True
+                log.error("data worker given up", extra={"fields": {**fields, "event": "worker_given_up"}})
                 return
             await asyncio.sleep(RESTART_AFTER_S)
 
@@ -121,13 +120,22 @@ class WorkerProcess:
                 await process.wait()
             self._channel = None
             self._replica.detach(self._setup.name)
-            self._analyst.evidence.forget_worker(self._setup.name)
+            self._analyst.detach(self._setup.name)
             channel.close()
 
     def _take(self, message: FromWorker, link: list[WorkerLink]) -> None:
+        """Never raises: what one message does to the control process must not cost a worker its life."""
+        try:
+            self._dispatch(message, link)
+        except Exception:
+            fields = {"event": "message_failed", "kind": type(message).__name__, "worker": self._setup.name}
+            log.exception("message failed", extra={"fields": fields})
+
+    def _dispatch(self, message: FromWorker, link: list[WorkerLink]) -> None:
         match message:
             case Hello():
                 self._replica.attach(link[0], message.pid)
+                self._analyst.attach(message.name)
                 self._on_listening(message.port)
             case Ack():
                 self._replica.acknowledge(message)

@@ -103,6 +103,10 @@ class Evidence:
         tally[Count.PAIRS], tally[Count.PAIRS_BAD] = 1, int(bad)
         return self._count(window, (Role.CANDIDATE, lane), tally)
 
+    def expect(self, name: str) -> None:
+        """A worker that is attached but has not reported yet: windows wait for its first word."""
+        self._workers.setdefault(name, _Worker(self.first_window * self.width_s))
+
     def forget_worker(self, name: str) -> None:
         """A worker that is gone reports nothing more; windows do not wait for it."""
         self._workers.pop(name, None)

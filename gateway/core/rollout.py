@@ -47,6 +47,10 @@ ADVANCING = frozenset({State.SHADOWING, State.STEPPING, State.BAKING})
 """The judge's advance is obeyed."""
 
 
+LEAST_CEILING = 1_000
+"""Live and copied traffic together may always reach 10 % of the candidate's full share."""
+
+
 class Outcome(StrEnum):
     PROMOTED = "PROMOTED"
     ROLLED_BACK = "ROLLED_BACK"
@@ -59,6 +63,10 @@ class NotNow(Exception):
     def __init__(self, event: str, state: State, allowed: str) -> None:
         super().__init__(f"{event} is not possible while the rollout is {state}; {allowed}")
         self.event, self.state = event, state
+
+
+Arms = tuple[str, str]
+"""Name and address of (baseline, candidate) as configured: what was judged, and what may therefore be routed to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,7 @@ class Run:
     ended_at: float | None = None
     time_to_zero_s: float | None = None
     live_candidate_requests: int = 0
+    arms: Arms = ("", "")
 
     @property
     def step_weight(self) -> int:
@@ -94,6 +103,18 @@ class Run:
         return self.step + 1 == len(self.plan.steps)
 
     @property
+    def copies_share(self) -> int:
+        """Copies to the candidate in this step, basis points of what the baseline serves.
+
+        Live and copied traffic together stay within the next step's weight or 10 %, unless the plan soaks: the judge
+        must not load the candidate with more than the step that it is to decide about.
+        """
+        if self.plan.soak or self.step_weight == FULL_WEIGHT:
+            return self.plan.copies
+        room = max(self.next_weight, LEAST_CEILING) - self.step_weight
+        return min(self.plan.copies, max(0, room * FULL_WEIGHT // (FULL_WEIGHT - self.step_weight)))
+
+    @property
     def next_weight(self) -> int:
         """The weight that passing the present step leads to; after the last it is what bakes."""
         return self.plan.steps[-1] if self.is_last_step else self.plan.steps[self.step + 1]
@@ -101,13 +122,21 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """Everything that routing and judging follow. ``swapped``: after a finish the configured candidate serves."""
+    """Everything that routing and judging follow.
+
+    serving: the promoted arm, once a run was finished: it is the baseline for as long as it is configured as candidate.
+    """
 
     state: State = State.IDLE
     epoch: int = 1
     weight: int = 0
-    swapped: bool = False
+    serving: str | None = None
     run: Run | None = None
+
+    @property
+    def swapped(self) -> bool:
+        """The configured candidate serves, the configured baseline is the rollback target."""
+        return self.serving is not None
 
     @property
     def routed_weight(self) -> int:
@@ -124,6 +153,7 @@ class Start:
     plan_digest: str
     who: str
     reason: str
+    arms: Arms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +212,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted:
-    """The control process came back and read this rollout from the store."""
+    """The control process came back and read this rollout from the store. ``arms``: as configured now."""
+
+    arms: Arms
 
 
 Event = Start | Validated | Invalid | Judged | Pause | Resume | RollBack | Promote | Finish | Restarted
@@ -234,7 +266,7 @@ def transition(rollout: Rollout, event: Event, now: float) -> tuple[Rollout, tup
         case Finish():
             return _finish(rollout, event, now)
         case Restarted():
-            return _restarted(rollout, now)
+            return _restarted(rollout, event, now)
 
 
 def _open_run(rollout: Rollout) -> Run:
@@ -259,6 +291,7 @@ def _start(rollout: Rollout, event: Start, now: float) -> tuple[Rollout, tuple[E
         who=event.who,
         reason=event.reason,
         step_since=now,
+        arms=event.arms,
     )
     line = JournalEntry(
         kind="start",
@@ -385,7 +418,7 @@ def _roll_back(
     rollout: Rollout, who: str, reason: str, now: float, *, metric: str | None, rule: str | None, data: dict[str, Any]
 ) -> tuple[Rollout, tuple[Effect, ...]]:
     run = rollout.run
-    if run is not None and (rollout.state in OPEN or rollout.state is State.DONE or rollout.swapped):
+    if run is not None and (rollout.state in OPEN | ROUTED or rollout.swapped):
         run = replace(
             run,
             outcome=Outcome.ROLLED_BACK,
@@ -409,7 +442,7 @@ def _roll_back(
             **data,
         },
     )
-    rolled = Rollout(state=State.ROLLED_BACK, epoch=rollout.epoch + 1, weight=0, swapped=False, run=run)
+    rolled = Rollout(state=State.ROLLED_BACK, epoch=rollout.epoch + 1, weight=0, run=run)
     return rolled, (line, StopJudging())
 
 
@@ -431,6 +464,9 @@ def _promote(rollout: Rollout, event: Promote, now: float) -> tuple[Rollout, tup
 def _finish(rollout: Rollout, event: Finish, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
     if rollout.state is not State.DONE:
         raise NotNow("finish", rollout.state, "only a promoted run (state done) can be finished")
+    if rollout.weight != FULL_WEIGHT:
+        proven = f"the run proved {rollout.weight / 100:g} %; finish needs a run whose last step is 100 %"
+        raise NotNow("finish", rollout.state, proven)
     line = JournalEntry(
         kind="finish",
         who=event.who,
@@ -438,10 +474,19 @@ def _finish(rollout: Rollout, event: Finish, now: float) -> tuple[Rollout, tuple
         data={},
     )
     run = replace(_open_run(rollout), ended_at=now)
-    return Rollout(state=State.IDLE, epoch=rollout.epoch + 1, weight=0, swapped=True, run=run), (line, StopJudging())
+    finished = Rollout(state=State.IDLE, epoch=rollout.epoch + 1, weight=0, serving=run.arms[1], run=run)
+    return finished, (line, StopJudging())
 
 
-def _restarted(rollout: Rollout, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _restarted(rollout: Rollout, event: Restarted, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    """Goes on where the last process stopped, unless the configuration now names other arms than those judged."""
+    if rollout.swapped and rollout.serving != event.arms[1]:
+        text = f"the configured arms changed: {event.arms[0]} is the baseline, {rollout.serving} served before"
+        line = JournalEntry(kind="rearmed", who=GATEWAY, text=text, data={"arms": list(event.arms)})
+        return replace(rollout, serving=None, epoch=rollout.epoch + 1), (line, StopJudging())
+    if rollout.state in OPEN | ROUTED and _open_run(rollout).arms != event.arms:
+        text = f"the configuration names other arms ({' and '.join(event.arms)}) than the run was opened with"
+        return _roll_back(rollout, GATEWAY, text, now, metric=None, rule="configuration", data={})
     if rollout.state not in JUDGED:
         return rollout, ()
     line = JournalEntry(

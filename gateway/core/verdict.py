@@ -175,6 +175,11 @@ class Judge:
             return self._say(VerdictName.INCONCLUSIVE, "stuck", text, gaps[0].metric, missing=missing)
         return self._say(VerdictName.HOLD, gaps[0].reason, text, gaps[0].metric, missing=missing)
 
+    @property
+    def next_window(self) -> int:
+        """The first window that is not closed yet."""
+        return self._against.next_window
+
     def checkpoint(self) -> dict[str, object]:
         """All that the next verdict depends on, as JSON-able values."""
         return {

@@ -19,6 +19,8 @@ log = logging.getLogger("gateway.analyst")
 
 RECENT_S = 60.0
 IDLE_WINDOW_S = 10.0
+LONGEST_STEP_BACK = 60
+"""Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
 
 Compare = Callable[[Pair, Plan, ParityStats], bool | None]
 """Counts one pair into the stats: True when the answers agree, False when not, None when they form no pair."""
@@ -37,17 +39,21 @@ class Latencies:
             for bin_, n in counts.bins:
                 histogram.add_bin(bin_, n)
             self._recent.append((report.at, counts.role, counts.lane, counts.bins))
+        self._trim(report.at)
 
     def recent(self, role: Role, now: float) -> Histogram:
         """What ``role`` answered in the last minute, in the lanes that are evidence."""
-        while self._recent and self._recent[0][0] < now - RECENT_S:
-            self._recent.popleft()
+        self._trim(now)
         merged = Histogram()
         for _, r, lane, bins in self._recent:
             if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
                 for bin_, n in bins:
                     merged.add_bin(bin_, n)
         return merged
+
+    def _trim(self, now: float) -> None:
+        while self._recent and self._recent[0][0] < now - RECENT_S:
+            self._recent.popleft()
 
     def since_start(self, role: Role) -> Histogram:
         merged = Histogram()
@@ -106,6 +112,7 @@ class Analyst:
         self._seconds: list[tuple[int, int, int, int]] = []
         self._seen_bodies: dict[int, set[bytes]] = {}
         self.ever = EverCounted()
+        self._attached: set[str] = set()
         self.final: Final | None = None
         self.observe(epoch=epoch, now=now)
 
@@ -127,10 +134,11 @@ class Analyst:
         plan = run.plan
         first = window_of(now, plan.rule.window_s) + 1
         if fresh or self._judge is None:
-            self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s)
             self.final = None
-            self._judge = Judge(plan, first_window=first, resume=resume)
             self._plan = plan
+            self._judge = _resumed(plan, first, resume) or Judge(plan, first_window=first)
+            first = max(first, self._judge.next_window)
+            self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s, first_window=first)
         full = run.step_weight == FULL_WEIGHT
         self._judge.start_step(
             weight_bp=run.step_weight,
@@ -143,13 +151,15 @@ class Analyst:
         )
         self.verdict = None
 
-    def _begin(self, *, epoch: int, now: float, window_s: float) -> None:
+    def _begin(self, *, epoch: int, now: float, window_s: float, first_window: int | None = None) -> None:
         self.evidence = Evidence(
             epoch=epoch,
             width_s=window_s,
             timeout_s=self._answer_timeout_s,
-            first_window=window_of(now, window_s) + 1,
+            first_window=window_of(now, window_s) + 1 if first_window is None else first_window,
         )
+        for name in self._attached:
+            self.evidence.expect(name)
         self.latencies = Latencies()
         self.parity = ParityStats()
         self.copies = {}
@@ -160,16 +170,24 @@ class Analyst:
         self._next_second = now + 1.0
         self._seen_bodies = {}
 
-    @property
-    def judging(self) -> bool:
-        return self._judge is not None
+    def attach(self, worker: str) -> None:
+        """A worker that will report: no window closes without it, unless it is overdue."""
+        self._attached.add(worker)
+        self.evidence.expect(worker)
+
+    def detach(self, worker: str) -> None:
+        """A worker that is gone reports nothing more."""
+        self._attached.discard(worker)
+        self.evidence.forget_worker(worker)
 
     def report(self, report: Report) -> None:
         """Takes a worker's news. News of another epoch is no evidence."""
         self.ever.add(report)
+        late = self.evidence.late_events
         if report.epoch != self.evidence.epoch:
             return
         self.evidence.add(report)
+        self.ever.late_events += self.evidence.late_events - late
         self.latencies.add(report)
         self._seconds.extend(report.seconds)
         self._failed_over = self._failed_over or report.recent_failovers > 0
@@ -181,6 +199,9 @@ class Analyst:
     def pair(self, pair: Pair) -> None:
         """Compares both answers to one request; identical bodies within a window count once."""
         if self._plan is None or self._plan.parity is None or pair.epoch != self.evidence.epoch:
+            return
+        if pair.window < self.evidence.next_window:
+            self.ever.late_events += 1
             return
         seen = self._seen_bodies.setdefault(pair.window, set())
         if pair.body_hash in seen:
@@ -202,7 +223,8 @@ class Analyst:
         except Exception as error:
             log.exception("judge failed", extra={"fields": {"event": "judge_failed"}})
             found = hold("judge_failed", f"The judge raised {type(error).__name__}; nothing advances until it runs.")
-        self.last_look = now
+        else:
+            self.last_look = now
         self.verdict = found or self.verdict
         return found
 
@@ -238,6 +260,23 @@ class Analyst:
     def checkpoint(self) -> dict[str, Any] | None:
         """The judge's state for a restart; None while nothing is judged."""
         return self._judge.checkpoint() if self._judge is not None else None
+
+
+def _resumed(plan: Plan, first: int, saved: dict[str, Any] | None) -> Judge | None:
+    """The judge of a checkpoint; None when there is none, or none that still means anything."""
+    if saved is None:
+        return None
+    try:
+        judge = Judge(plan, first_window=first, resume=saved)
+    except ValueError as error:
+        fields = {"event": "checkpoint_dropped", "detail": str(error)}
+        log.warning("the judge begins afresh", extra={"fields": fields})
+        return None
+    if judge.next_window > first + LONGEST_STEP_BACK:
+        fields = {"event": "checkpoint_dropped", "detail": "the clock stepped back"}
+        log.warning("the judge begins afresh", extra={"fields": fields})
+        return None
+    return judge
 
 
 def _unchecked(window: ClosedWindow, role: Role) -> tuple[int, int]:

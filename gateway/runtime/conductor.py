@@ -6,16 +6,18 @@ delays no rollback. More candidate traffic is written first and routed after, so
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.core.identity import check_identity
 from gateway.core.plan import Plan
 from gateway.core.rollout import (
+    GATEWAY,
     JUDGED,
     OPEN,
     ROUTED,
+    Arms,
     Effect,
     Event,
     Finish,
@@ -41,11 +43,15 @@ from gateway.core.types import Role
 from gateway.core.verdict import Verdict, VerdictName
 from gateway.ports import ArmHealth, Clock, Store, StoreUnavailable
 from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, hold, live_requests, tripped
+from gateway.runtime.ledger import Entry, Ledger
 from gateway.runtime.replica import Replica
 
 log = logging.getLogger("gateway.conductor")
 
 ACKNOWLEDGE_WITHIN_S = 5.0
+ANSWER_WITHIN_S = 1.0
+"""How long the answer to a rollback waits for the journal; the rollback itself does not."""
+MOVE_AGAIN_S = 1.0
 IDENTITY_DIGEST = "identity_digest"
 UNKNOWN = ArmHealth(ready=False, detail="not polled yet")
 
@@ -62,12 +68,14 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaved:
-    """A state that is routed and not yet written."""
+class Rolled:
+    """A rollback that is routed. ``ended``: it is the one that ended the run."""
 
     rollout: Rollout
-    lines: list[JournalEntry]
-    at: float
+    version: int
+    decided: float
+    text: str
+    ended: bool
 
 
 class Conductor:
@@ -87,13 +95,16 @@ class Conductor:
         self.clock, self.store, self.replica, self.analyst = clock, store, replica, analyst
         self._arms = arms
         self._new_run_id, self._secret_of = new_run_id, secret_of
-        self._commands, self._writing = asyncio.Lock(), asyncio.Lock()
-        self._unsaved: list[Unsaved] = []
+        self._commands = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._moving: asyncio.Task[None] | None = None
+        self._measuring: asyncio.Task[None] | None = None
+        self._move_after = 0.0
+        self.ledger = Ledger(store)
         self.rollout = Rollout()
         self.health: dict[str, ArmHealth] = {arm.name: UNKNOWN for arm in arms.values()}
         self.baseline_seen_ready = False
         self.candidate_was_ready = False
-        self.store_detail = "ok"
         self.last_time_to_zero_s: float | None = None
 
     # -- the arms in their roles ------------------------------------------------------------------------------------
@@ -107,7 +118,7 @@ class Conductor:
         self.health[name] = health
         if health.ready and name == self.arm(Role.BASELINE).name:
             self.baseline_seen_ready = True
-        if health.ready and name == self.arm(Role.CANDIDATE).name and self.rollout.state in JUDGED:
+        if health.ready and name == self.arm(Role.CANDIDATE).name and self.rollout.state in ROUTED:
             self.candidate_was_ready = True
         self._route()
 
@@ -117,19 +128,30 @@ class Conductor:
         """Reads the rollout and goes on where the last process stopped, on fresh evidence."""
         self.rollout, checkpoint = await self.store.load()
         now = self.clock.wall()
-        self.rollout, effects = transition(self.rollout, Restarted(), now)
-        lines = self._apply_effects(effects, now, checkpoint)
-        if not lines:
-            self.analyst.observe(epoch=self.rollout.epoch, now=now)
-        await self.store.save(self.rollout, lines, now)
+        self.analyst.observe(epoch=self.rollout.epoch, now=now, window_s=self._window_s())
+        self.rollout, effects = transition(self.rollout, Restarted(arms=self._configured()), now)
+        self.candidate_was_ready = self.rollout.state in ROUTED  # validation saw it ready, in this epoch
+        self._apply_effects(effects, now, checkpoint)
+        await self.store.save(self.rollout, _lines(effects), now)
+        self._log(_lines(effects))
         self._route()
+
+    def _configured(self) -> Arms:
+        baseline, candidate = self._arms[Role.BASELINE], self._arms[Role.CANDIDATE]
+        return _named(baseline), _named(candidate)
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
     async def start(self, plan: Plan, plan_digest: str, *, who: str, reason: str) -> Applied:
         """Opens a run. Raises NotNow while one is open, StoreUnavailable when it cannot be written."""
-        event = Start(run_id=self._new_run_id(), plan=plan, plan_digest=plan_digest, who=who, reason=reason)
-        self.candidate_was_ready = False
+        event = Start(
+            run_id=self._new_run_id(),
+            plan=plan,
+            plan_digest=plan_digest,
+            who=who,
+            reason=reason,
+            arms=self._configured(),
+        )
         return await self._command(event)
 
     async def pause(self, *, who: str, reason: str) -> Applied:
@@ -142,51 +164,63 @@ class Conductor:
         return await self._command(Promote(who=who, reason=reason, override=override))
 
     async def finish(self, *, who: str, reason: str) -> Applied:
+        """Makes the candidate the baseline. Raises NotNow also while it is not ready."""
+        candidate = self.arm(Role.CANDIDATE)
+        if not self.health[candidate.name].ready:
+            detail = self.health[candidate.name].detail
+            raise NotNow("finish", self.rollout.state, f"the candidate {candidate.name} is not ready: {detail}")
         return await self._command(Finish(who=who, reason=reason))
 
     async def roll_back(self, *, who: str, reason: str) -> Applied:
-        """Accepted in every state, waits for no other command and for no store."""
-        return await self._less_traffic(RollBack(who=who, reason=reason))
+        """Accepted in every state. Waits for the workers' acknowledgement, for no other command, and for no store."""
+        applied = await self._measure(self._less_traffic(RollBack(who=who, reason=reason)))
+        try:
+            await self.ledger.settle(ANSWER_WITHIN_S)
+        except StoreUnavailable:
+            pass  # it stays owed; the answer does not wait for it
+        return applied
 
     async def _command(self, event: Event) -> Applied:
         async with self._commands:
-            await self._flush()
             return await self._more_traffic(event)
+
+    async def close(self) -> None:
+        """Ends what is under way and writes what is owed, as far as the store allows."""
+        await self.settled()
+        try:
+            await self.ledger.settle(ACKNOWLEDGE_WITHIN_S)
+        except StoreUnavailable as error:
+            log.error("left unwritten", extra={"fields": {"event": "left_unwritten", "detail": str(error)}})
+
+    async def settled(self) -> None:
+        """Returns when nothing that a tick began is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     # -- the tick ---------------------------------------------------------------------------------------------------
 
-    async def tick(self) -> None:
-        """Validates, judges, obeys. Called a few times a second; never raises for what arms or store do."""
-        now = self.clock.wall()
-        if self._unsaved:
-            try:
-                await self._flush()
-            except StoreUnavailable as error:
-                self._store_lost(error)
-        if self.rollout.state is State.VALIDATING:
-            await self._validate()
-        verdict = self.analyst.look(now)
+    def tick(self) -> None:
+        """Validates, judges, obeys. Called a few times a second; awaits nothing, so that nothing can hold it up."""
+        if self.rollout.state is State.VALIDATING and (event := self._validated()) is not None:
+            self._begin(event)
+        verdict = self.analyst.look(self.clock.wall())
         if (worker := self.analyst.tripped_by) and self.rollout.state in ROUTED:
             verdict = verdict if _rolls_back(verdict) else tripped(worker, verdict)
         if verdict is not None and self.rollout.state in ROUTED:
-            await self._obey(verdict)
+            self._obey(verdict)
 
-    async def _obey(self, verdict: Verdict) -> None:
-        if verdict.name is VerdictName.ROLL_BACK:
-            await self._less_traffic(Judged(verdict=verdict))
-            self.analyst.verdict = verdict
-            return
-        if verdict.name is VerdictName.ADVANCE and (reason := self._freeze()):
-            self.analyst.verdict = hold("frozen", f"The evidence is complete, but nothing advances: {reason}.")
-            return
-        try:
-            async with self._commands:
-                await self._flush()
-                await self._more_traffic(Judged(verdict=verdict))
-        except StoreUnavailable as error:
-            self._store_lost(error)
-        except NotNow as error:  # a rollback came in between
-            log.info("verdict overtaken", extra={"fields": {"event": "verdict_overtaken", "detail": str(error)}})
+    def _obey(self, verdict: Verdict) -> None:
+        match verdict.name:
+            case VerdictName.ROLL_BACK:
+                rolled = self._less_traffic(Judged(verdict=verdict))
+                self.analyst.verdict = verdict
+                self._measuring = self._spawn(self._measured(rolled))
+            case VerdictName.ADVANCE if reason := self._freeze():
+                self.analyst.verdict = hold("frozen", f"The evidence is complete, but nothing advances: {reason}.")
+            case VerdictName.ADVANCE | VerdictName.INCONCLUSIVE:
+                self._begin(Judged(verdict=verdict))
+            case VerdictName.HOLD:
+                return
 
     def _freeze(self) -> str | None:
         """Why no advance is allowed now, whatever the evidence says."""
@@ -194,13 +228,13 @@ class Conductor:
             return f"no word from worker {', '.join(silent)} for ten seconds"
         if not self.replica.workers:
             return "no data worker is running"
-        return "the store is not written" if self._unsaved else None
+        return "the store is not written" if self.ledger.is_behind else None
 
-    async def _validate(self) -> None:
-        """Gate 1, as soon as both arms are ready and say what they are."""
+    def _validated(self) -> Event | None:
+        """Gate 1, as soon as both arms are ready and say what they are; None until then."""
         baseline, candidate = (self.health[self.arm(role).name] for role in (Role.BASELINE, Role.CANDIDATE))
         if not (baseline.ready and candidate.ready and baseline.identity and candidate.identity):
-            return
+            return None
         assert self.rollout.run is not None, "a validating rollout has a run"
         plan = self.rollout.run.plan
         found = check_identity(
@@ -209,16 +243,28 @@ class Conductor:
             kind=plan.kind,
             declared=plan.declared_differences,
         )
-        differences = tuple(str(difference) for difference in found.differences)
-        event: Event = Invalid(problems=found.problems) if found.problems else Validated(differences=differences)
-        self.candidate_was_ready = not found.problems
+        if found.problems:
+            return Invalid(problems=found.problems)
+        return Validated(differences=tuple(str(difference) for difference in found.differences))
+
+    def _begin(self, event: Event) -> None:
+        """One step by the gateway itself at a time; while one is being written the next verdict waits."""
+        if (self._moving is None or self._moving.done()) and self.clock.monotonic() >= self._move_after:
+            self._moving = self._spawn(self._move(event))
+
+    async def _move(self, event: Event) -> None:
         try:
-            async with self._commands:
-                await self._more_traffic(event)
-        except StoreUnavailable as error:
-            self._store_lost(error)
-        except NotNow:
-            return
+            await self._command(event)
+        except StoreUnavailable:  # the ledger says why; the evidence is still there at the next try
+            self._move_after = self.clock.monotonic() + MOVE_AGAIN_S
+        except NotNow as error:  # a rollback or a person came in between
+            log.info("overtaken", extra={"fields": {"event": "overtaken", "detail": str(error)}})
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def waiting_for(self) -> str | None:
         """What validation still waits for; None in every other state."""
@@ -237,80 +283,71 @@ class Conductor:
         """Write, then route. The caller holds the command lock; a rollback may still come first and wins."""
         before, now = self.rollout, self.clock.wall()
         after, effects = transition(before, event, now)
-        lines = [e for e in effects if isinstance(e, JournalEntry)]
+        lines = _lines(effects)
         if after == before and not lines:
             return Applied(after, "", [], [])
-        await self.store.save(after, lines, now)
-        self.store_detail = "ok"
+        await self.ledger.write(Entry(after, lines, now))
         if self.rollout is not before:
             # Its state is queued behind ours in the store, so the last state written is the rollback.
             raise NotNow("this command", self.rollout.state, "a rollback came first")
         self.rollout = after
+        if isinstance(event, Start | Validated):
+            self.candidate_was_ready = isinstance(event, Validated)
         self._apply_effects(effects, now, None)
         self._route()
         self._log(lines)
         return Applied(after, lines[0].text if lines else "", sorted(self.replica.workers), [])
 
-    async def _less_traffic(self, event: Event) -> Applied:
-        """Route, then write. Time to zero: decision to the last live worker's acknowledgement."""
-        decided, now = self.clock.monotonic(), self.clock.wall()
+    def _less_traffic(self, event: Event) -> Rolled:
+        """Route, then owe the write: done when this returns, whatever workers and store do."""
+        before, now = self.rollout, self.clock.wall()
+        decided = self.clock.monotonic()
         live = live_requests(self.analyst.evidence, Role.CANDIDATE)
-        self.rollout, effects = transition(self.rollout, event, now)
+        after, effects = transition(before, event, now)
+        if after.run is not None and after.run is not before.run:
+            after = replace(after, run=replace(after.run, live_candidate_requests=live))
+        self.rollout = after
         version = self._route()
         self._apply_effects(effects, now, None)
-        rolled_back = self.rollout
-        acknowledged, missing = await self.replica.acknowledged(version, ACKNOWLEDGE_WITHIN_S)
-        took = None if missing else self.clock.monotonic() - decided
-        self.last_time_to_zero_s = took
-        measured = rolled_back
-        if rolled_back.run is not None:
-            run = replace(rolled_back.run, time_to_zero_s=took, live_candidate_requests=live)
-            measured = replace(rolled_back, run=run)
-        if self.rollout is rolled_back:
-            self.rollout = measured
-        data = {"time_to_zero_s": took, "missing": missing, "live_candidate_requests": live}
-        lines = [replace(e, data={**e.data, **data}) for e in effects if isinstance(e, JournalEntry)]
-        self._unsaved.append(Unsaved(measured, lines, now))
+        lines = _lines(effects)
+        self.ledger.owe(Entry(after, lines, now))
         self._log(lines)
-        try:
-            await self._flush()
-        except StoreUnavailable as error:
-            self._store_lost(error)
-        return Applied(measured, lines[0].text, acknowledged, missing, took)
+        return Rolled(after, version, decided, lines[0].text, ended=after.run is not before.run)
 
-    def _apply_effects(
-        self, effects: tuple[Effect, ...], now: float, checkpoint: dict[str, Any] | None
-    ) -> list[JournalEntry]:
+    async def _measure(self, rolled: Rolled) -> Applied:
+        """Time to zero: decision to the last live worker's acknowledgement, journalled as a line of its own."""
+        acknowledged, missing = await self.replica.acknowledged(rolled.version, ACKNOWLEDGE_WITHIN_S)
+        took = None if missing else self.clock.monotonic() - rolled.decided
+        self.last_time_to_zero_s = took
+        measured = rolled.rollout
+        if measured.run is not None and rolled.ended:
+            measured = replace(measured, run=replace(measured.run, time_to_zero_s=took))
+        if self.rollout is rolled.rollout:
+            self.rollout = measured
+        text = f"not acknowledged within {ACKNOWLEDGE_WITHIN_S:g} s by {', '.join(missing)}"
+        if took is not None:
+            text = (
+                f"zero after {took * 1000:.1f} ms, acknowledged by {', '.join(acknowledged) or 'no worker: none runs'}"
+            )
+        line = JournalEntry(kind="zero", who=GATEWAY, text=text, data={"time_to_zero_s": took, "missing": missing})
+        self.ledger.owe(Entry(measured, [line], self.clock.wall()))
+        self._log([line])
+        return Applied(measured, rolled.text, acknowledged, missing, took)
+
+    async def _measured(self, rolled: Rolled) -> None:
+        await self._measure(rolled)
+
+    def _apply_effects(self, effects: tuple[Effect, ...], now: float, checkpoint: dict[str, Any] | None) -> None:
         rollout = self.rollout
         for effect in effects:
             match effect:
                 case StartJudging():
                     assert rollout.run is not None, "only a run is judged"
-                    self.analyst.judge(
-                        rollout.run,
-                        epoch=rollout.epoch,
-                        now=now,
-                        fresh=effect.fresh,
-                        resume=checkpoint,
-                    )
+                    self.analyst.judge(rollout.run, epoch=rollout.epoch, now=now, fresh=effect.fresh, resume=checkpoint)
                 case StopJudging():
                     self.analyst.stop(epoch=rollout.epoch, now=now, window_s=self._window_s())
                 case JournalEntry():
                     continue
-        return [e for e in effects if isinstance(e, JournalEntry)]
-
-    async def _flush(self) -> None:
-        """Writes what is routed and not yet written, oldest first. Raises StoreUnavailable."""
-        async with self._writing:
-            while self._unsaved:
-                oldest = self._unsaved[0]
-                await self.store.save(oldest.rollout, oldest.lines, oldest.at)
-                self._unsaved.pop(0)
-        self.store_detail = "ok"
-
-    def _store_lost(self, error: StoreUnavailable) -> None:
-        self.store_detail = str(error)
-        log.error("store unavailable", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
 
     def _window_s(self) -> float:
         run = self.rollout.run
@@ -323,7 +360,7 @@ class Conductor:
         run = rollout.run
         judged = rollout.state in JUDGED and run is not None
         serving = rollout.state in ROUTED and run is not None
-        copies = run.plan.copies if judged and run is not None else 0
+        copies = run.copies_share if judged and run is not None else 0
         return self.replica.publish(
             epoch=rollout.epoch,
             run_id=run.run_id if run is not None and serving else "",
@@ -331,7 +368,7 @@ class Conductor:
             window_s=self._window_s(),
             weight=rollout.routed_weight,
             copies=copies,
-            reverse_copies=copies if rollout.weight else 0,
+            reverse_copies=run.plan.copies if judged and run is not None and rollout.weight else 0,
             lat_limits_ms=run.plan.latency_limits_ms() if judged and run is not None else (None, None, None),
             baseline=replace(baseline, role=Role.BASELINE, ready=self.health[baseline.name].ready),
             candidate=replace(candidate, role=Role.CANDIDATE, ready=self.health[candidate.name].ready),
@@ -342,17 +379,26 @@ class Conductor:
     async def keep_checkpoint(self) -> None:
         """Stores the judge's state, so that a restart carries the evidence against the candidate on."""
         state = self.analyst.checkpoint()
-        if state is None or self._unsaved:
+        if state is None or self.ledger.is_behind:
             return
         try:
             await self.store.checkpoint(self.rollout.epoch, state)
         except StoreUnavailable as error:
-            self._store_lost(error)
+            log.error("no checkpoint", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
 
     def _log(self, lines: list[JournalEntry]) -> None:
         for line in lines:
             fields = {"event": line.kind, "epoch": self.rollout.epoch, "weight": self.rollout.weight, "who": line.who}
             log.info(line.text, extra={"fields": fields})
+
+
+def _lines(effects: tuple[Effect, ...]) -> list[JournalEntry]:
+    return [effect for effect in effects if isinstance(effect, JournalEntry)]
+
+
+def _named(arm: ArmSnapshot) -> str:
+    """An arm by what makes it another arm when it changes."""
+    return f"{arm.name} http://{arm.host}:{arm.port}{arm.base_path}"
 
 
 def _rolls_back(verdict: Verdict | None) -> bool:

@@ -1,7 +1,6 @@
 """One replica seen from its control process: the data workers, the routing snapshot and who acknowledged it."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,18 +30,18 @@ class Replica:
     clock: Clock
     snapshot: Snapshot
     workers: dict[str, Worker] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    on_detached: Callable[[str], None] = lambda name: None
 
     def attach(self, link: WorkerLink, pid: int) -> None:
         """A worker is up: it gets the present snapshot at once."""
         self.workers[link.name] = Worker(link, pid, self.clock.monotonic())
+        self.seen.add(link.name)
         link.send(self.snapshot)
 
     def detach(self, name: str) -> None:
         """A worker is gone; nothing waits for its acknowledgement any more."""
         if self.workers.pop(name, None) is not None:
-            self.on_detached(name)
             self._wake()
 
     def acknowledge(self, ack: Ack) -> None:
@@ -87,9 +86,9 @@ class Replica:
         now = self.clock.monotonic()
         return [n for n, w in self.workers.items() if now - w.heard_at > SILENT_AFTER_S]
 
-    def beats(self) -> bool:
-        """At least one worker is there and none is silent."""
-        return bool(self.workers) and not self.silent()
+    def missing(self) -> list[str]:
+        """Workers that were there and are not: between death and restart, or given up."""
+        return sorted(self.seen - set(self.workers))
 
     def routed(self) -> bool:
         """Every worker has a routing snapshot."""

@@ -1,6 +1,7 @@
 """An arm of profile ``ours`` inside the test process: real HTTP on port 0, answers steered by the test.
 
-``answers`` decides the status of an inference request from its number and body; ``seen`` keeps what arrived, in order.
+``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
+``seen`` keeps what arrived, in order.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ class ArmServer:
     ready: bool = True
     delay_s: float = 0.0
     answers: Callable[[str], int] = lambda text: 200
+    garbage: bytes | None = None
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
     open: set[asyncio.Transport] = field(default_factory=set)
@@ -94,6 +96,8 @@ class ArmServer:
             )
         )
         status = self.answers(text)
+        if status == 200 and self.garbage is not None:
+            return 200, msgspec.Raw(self.garbage)
         if status != 200:
             return status, {"error": {"message": "no", "type": "t", "code": "shape_not_served", "param": None}}
         return 200, {

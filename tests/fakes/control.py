@@ -11,7 +11,7 @@ from gateway.core.compare.parity import ParityStats
 from gateway.core.plan import MetricId, MetricLimit, Plan, RuleParameters
 from gateway.core.snapshot import Ack, Pair, Report, Snapshot, ToWorker, WindowCounts
 from gateway.core.types import Count, Lane, Role, empty_tally, window_of
-from gateway.ports import ArmHealth
+from gateway.ports import ArmHealth, StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor, initial_snapshot
 from gateway.runtime.replica import Replica
@@ -91,6 +91,7 @@ def stage(store: FakeStore | None = None, now: float = 1000.0) -> Stage:
     )  # fmt: skip
     worker = ObedientWorker("w0", replica=replica)
     replica.attach(worker, 1)
+    analyst.attach("w0")
     return Stage(clock, store, worker, replica, analyst, conductor)
 
 
@@ -106,15 +107,25 @@ def play(scenario: Callable[[Stage], Awaitable[Any]], store: FakeStore | None = 
     return asyncio.run(run())
 
 
+async def tick(s: Stage) -> None:
+    """One tick of the control loop and all that it began, as far as the store allows."""
+    s.conductor.tick()
+    await s.conductor.settled()
+    try:
+        await s.conductor.ledger.settle(1.0)
+    except StoreUnavailable:
+        pass
+
+
 async def started(s: Stage) -> None:
     """A run that has passed validation."""
     await s.conductor.start(PLAN, "digest", who="me", reason="go")
     s.conductor.arm_health("gpu", READY_B)
     s.conductor.arm_health("tpu", READY_C)
-    await s.conductor.tick()
+    await tick(s)
 
 
 async def seconds(s: Stage, n: int, **traffic: int) -> None:
     for _ in range(n):
         s.traffic(**traffic)
-        await s.conductor.tick()
+        await tick(s)

@@ -65,7 +65,9 @@ def _health(desk: Desk) -> list[Any]:
     @get("/livez", media_type=MediaType.JSON)
     async def livez() -> Response[dict[str, Any]]:
         problems = [] if desk.beats() else ["the control loop does not beat"]
-        if desk.replica.workers and not desk.replica.beats():
+        if desk.replica.missing():
+            problems.append(f"not running: worker {', '.join(desk.replica.missing())}")
+        if desk.replica.silent():
             problems.append(f"no word from worker {', '.join(desk.replica.silent())}")
         return Response({"live": not problems, "problems": problems}, status_code=503 if problems else 200)
 

@@ -31,7 +31,7 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
         epoch=rollout.epoch,
         arms=[_arm(conductor, analyst, replica, role) for role in Role],
         workers=_workers(replica),
-        store=conductor.store_detail,
+        store=conductor.ledger.detail,
         snapshot_version=replica.snapshot.version,
         run=run_view(rollout, analyst) if rollout.run is not None else None,
         verdict=verdict_view(verdict, now) if verdict is not None else None,

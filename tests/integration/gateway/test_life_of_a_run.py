@@ -73,6 +73,28 @@ def test_a_refusal_of_what_the_baseline_serves_is_booked_and_the_client_gets_the
         assert next(a for a in g.status().arms if a.role == "candidate").failed == 0
 
 
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b'{"data": [{"index": 0, "embedding": [' + b"9" * 400 + b"]}]}",
+        b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+    ids=["number", "brackets", "bytes"],
+)
+def test_whatever_a_candidate_answers_to_copies_no_client_notices(tmp_path: Path, garbage: bytes) -> None:
+    """Answers that break decoders differ: rolled back for parity from the shadow step, and clients see 200."""
+    with ArmServer() as baseline, ArmServer(dtype="bfloat16") as candidate, gateway(tmp_path, baseline, candidate) as g:
+        candidate.garbage = garbage
+        with SteadyLoad(g.data_url) as load:
+            g.run_plan(**FAST)
+            wait_until(lambda: g.status().state == "rolled_back", "rolled back", 60)
+        run = g.status().run
+        assert run is not None
+        assert (run.metric, run.decided_weight, run.live_candidate_requests) == ("parity", 0, 0)
+        assert set(load.statuses) == {200}
+
+
 def test_nothing_of_the_old_epoch_is_written_after_the_acknowledgement(tmp_path: Path) -> None:
     """Rollback under load: what the candidate got of the old epoch was written before the worker's ack, none after."""
     with (

@@ -67,7 +67,17 @@ def test_oip_rows_take_the_declared_shape() -> None:
     np.testing.assert_array_equal(found, ROWS)
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"data": [{"index": 0, "embedding": "%%"}]}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b'{"data": [{"index": 0, "embedding": "%%"}]}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"data": [{"index": 0, "embedding": [' + b"9" * 400 + b"]}]}",
+    ],
+)
 def test_what_cannot_be_read_is_none(body: bytes) -> None:
     """A body that is no answer never raises."""
     assert embeddings("/v1/embeddings", answer(body)) is None

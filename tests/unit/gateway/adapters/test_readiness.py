@@ -51,10 +51,18 @@ def test_a_warming_arm_is_not_ready_and_says_how_far_it_is() -> None:
 
 def test_a_ready_arm_reports_its_identity_once_per_readiness() -> None:
     """The identity is read when the arm becomes ready, and again after it was away."""
-    found = poll(body("ready"), body("ready"), httpx.ConnectError("refused"), body("ready"))
+    found = poll(body("ready"), body("ready"), body("draining"), body("ready"))
     assert [h.ready for h in found] == [True, True, False, True]
     assert found[0].identity == {"dtype": "float32"}
-    assert "ConnectError" in found[2].detail
+
+
+def test_a_missed_poll_is_no_outage_but_three_are() -> None:
+    """A ready arm stays ready through two polls without an answer; a 503 is believed at once."""
+    lost = httpx.ConnectError("refused")
+    found = poll(body("ready"), lost, lost, body("ready"), lost, lost, lost, body("ready"))
+    assert [h.ready for h in found] == [True, True, True, True, True, True, False, True]
+    assert "poll 2 of 3 missed: ConnectError" in found[2].detail
+    assert [h.ready for h in poll(lost, body("ready"))] == [False, True]
 
 
 def test_an_arm_with_another_body_still_counts_by_its_status() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.adapters.state_dir import StateDir, require_private_file
+from gateway.adapters.state_dir import NETWORK_FILE_SYSTEMS, StateDir, file_system, require_private_file
 from gateway.adapters.tokens import OperatorToken, split_secret
 from gateway.ports import StateDirError
 
@@ -59,3 +59,15 @@ def test_token_and_secret_are_made_once_and_kept(tmp_path: Path) -> None:
     assert split_secret(state) == split_secret(state)
     assert len(split_secret(state)) == 32
     state.release()
+
+
+def test_a_network_file_system_is_recognised_by_its_mount() -> None:
+    """The longest mount point that holds the path decides."""
+    mounts = (
+        "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        "90 22 0:44 / /srv/my\\040share rw - nfs4 host:/export rw\n"
+        "91 22 0:45 / /srv rw - xfs /dev/vdb rw\n"
+    )
+    assert file_system(Path("/srv/my share/state"), mounts) in NETWORK_FILE_SYSTEMS
+    assert file_system(Path("/srv/other"), mounts) == "xfs"
+    assert file_system(Path("/var"), mounts) == "ext4"

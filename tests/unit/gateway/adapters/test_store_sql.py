@@ -112,3 +112,26 @@ def test_a_file_open_to_others_or_of_another_schema_ends_the_start(tmp_path: Pat
     path.chmod(0o640)
     with pytest.raises(StateDirError, match="0640"):
         with_store(tmp_path, lambda s: s.load())
+
+
+def test_what_comes_late_from_an_older_epoch_is_journalled_and_overwrites_nothing(tmp_path: Path) -> None:
+    """A rollback's figures may arrive after the next start: the newer state stays, the line is kept."""
+
+    async def write(store: SqlStore) -> None:
+        await store.save(Rollout(state=State.VALIDATING, epoch=8, run=replace(RUN, run_id="r2")), [], 1.0)
+        await store.save(Rollout(state=State.ROLLED_BACK, epoch=7, run=RUN), [LINE], 2.0)
+
+    with_store(tmp_path, write)
+    assert with_store(tmp_path, lambda s: s.load())[0].epoch == 8
+    assert [line.run_id for line in with_store(tmp_path, lambda s: s.history(limit=5, run_id=None))] == ["r1"]
+
+
+def test_a_stored_rollout_that_cannot_be_read_ends_the_start_with_the_file(tmp_path: Path) -> None:
+    """No traceback, and never a guess."""
+    with_store(tmp_path, lambda s: s.save(ROLLOUT, [], 1.0))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'canary.sqlite'}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE rollout SET document = '{}x'"))
+    engine.dispose()
+    with pytest.raises(StateDirError, match="cannot be read"):
+        with_store(tmp_path, lambda s: s.load())

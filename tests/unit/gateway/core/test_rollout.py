@@ -51,7 +51,8 @@ def verdict(name: VerdictName) -> Verdict:
     )  # fmt: skip
 
 
-START = Start(run_id="run1", plan=PLAN, plan_digest="d", who="me", reason="go")
+ARMS = ("gpu http://a:1", "tpu http://b:2")
+START = Start(run_id="run1", plan=PLAN, plan_digest="d", who="me", reason="go", arms=ARMS)
 EVENTS: dict[str, Event] = {
     "start": START,
     "validated": Validated(differences=("dtype",)),
@@ -62,14 +63,14 @@ EVENTS: dict[str, Event] = {
     "promote": Promote(who="me", reason="yes", override=True),
     "plain promote": Promote(who="me", reason="yes", override=False),
     "finish": Finish(who="me", reason="end"),
-    "restarted": Restarted(),
+    "restarted": Restarted(arms=ARMS),
     **{str(name): Judged(verdict=verdict(name)) for name in VerdictName},
 }
 
 
 def rollout_in(state: State, step: int = 1) -> Rollout:
     """A rollout that stands in ``state``."""
-    run = Run(run_id="run1", plan=PLAN, plan_digest="d", started_at=0.0, who="me", reason="go", step=step)
+    run = Run(run_id="run1", plan=PLAN, plan_digest="d", started_at=0.0, who="me", reason="go", step=step, arms=ARMS)
     weight = {State.STEPPING: 1000, State.PAUSED: 1000, State.HELD: 1000, State.BAKING: 10_000, State.DONE: 10_000}
     if state in (State.PAUSED, State.HELD):
         run = replace(run, paused_from=State.STEPPING)
@@ -167,7 +168,7 @@ def test_an_inconclusive_step_keeps_its_weight_and_waits_for_a_person() -> None:
 def test_a_restart_keeps_step_and_epoch_but_begins_the_evidence_again() -> None:
     """After a crash the same step goes on, on fresh evidence, and the journal says so."""
     before = rollout_in(State.STEPPING)
-    after, effects = transition(before, Restarted(), 50.0)
+    after, effects = transition(before, Restarted(arms=ARMS), 50.0)
     assert (after.state, after.weight, after.epoch) == (before.state, before.weight, before.epoch)
     assert after.run is not None
     assert after.run.step_since == 50.0
@@ -217,3 +218,44 @@ def test_at_full_weight_the_baseline_keeps_a_residual_as_control() -> None:
     )
     assert Rollout(state=State.STEPPING, weight=10_000, run=run).routed_weight == 9_900
     assert rollout_in(State.BAKING).routed_weight == 10_000
+
+
+def test_what_was_not_proven_at_full_weight_cannot_be_finished() -> None:
+    """A run that ends at 10 % promotes to 10 %; everything needs a run whose last step is 100 %."""
+    done = replace(rollout_in(State.DONE), weight=1000)
+    with pytest.raises(NotNow, match="proved 10 %"):
+        transition(done, EVENTS["finish"], 10.0)
+
+
+@pytest.mark.parametrize("state", sorted(OPEN | ROUTED))
+def test_other_arms_in_the_configuration_roll_an_open_run_back(state: State) -> None:
+    """What was judged is not what is configured now: no traffic goes on to it."""
+    after, _ = transition(rollout_in(state), Restarted(arms=(ARMS[0], "tpu http://other:3")), 10.0)
+    assert (after.state, after.weight, after.epoch) == (State.ROLLED_BACK, 0, 6)
+    assert after.run is not None
+    assert after.run.rule == "configuration"
+
+
+def test_the_promoted_arm_serves_only_while_it_is_the_configured_candidate() -> None:
+    """After finish a restart keeps the swap; with new arms in the configuration the roles are as configured."""
+    finished, _ = transition(rollout_in(State.DONE), EVENTS["finish"], 10.0)
+    same, _ = transition(finished, Restarted(arms=ARMS), 11.0)
+    assert same.swapped
+    promoted, newer = ARMS[1], "tpu2 http://c:3"
+    rearmed, effects = transition(finished, Restarted(arms=(promoted, newer)), 11.0)
+    assert not rearmed.swapped
+    assert any(isinstance(e, JournalEntry) and e.kind == "rearmed" for e in effects)
+    assert transition(rearmed, replace(START, arms=(promoted, newer)), 12.0)[0].state is State.VALIDATING
+
+
+def test_copies_stay_within_the_next_step_unless_the_plan_soaks() -> None:
+    """Live and copied traffic together reach the next step's weight or 10 %, whichever is more."""
+    plan = replace(PLAN, steps=(0, 100, 500, 5000, 10_000), copies=5000)
+    run = Run(run_id="r", plan=plan, plan_digest="d", started_at=0, who="", reason="")
+    shares = [replace(run, step=step).copies_share for step in range(5)]
+    assert shares == [1000, 909, 4736, 5000, 5000]
+    assert all(
+        w + s * (10_000 - w) / 10_000 <= max(following, 1000)
+        for w, s, following in zip((0, 100, 500, 5000), shares, (100, 500, 5000, 10_000), strict=False)
+    )
+    assert replace(run, plan=replace(plan, soak=True)).copies_share == 5000

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes.control import PLAN, READY_B, READY_C, Stage, play, seconds, started
+from fakes.control import PLAN, READY_B, READY_C, Stage, play, seconds, started, tick
 from fakes.gateway import FakeStore
 
 from gateway.core.rollout import NotNow, Outcome, Rollout, State
@@ -21,7 +21,7 @@ def test_a_healthy_candidate_is_promoted_on_evidence_and_never_before_it() -> No
         assert (s.conductor.rollout.state, s.worker.last_snapshot().weight) == (State.STEPPING, 1000)
         for _ in range(40):
             s.clock.advance(1.0)
-            await s.conductor.tick()
+            await tick(s)
         assert s.conductor.rollout.weight == 1000
         assert s.analyst.verdict is not None
         assert s.analyst.verdict.reason == "no_data"
@@ -58,8 +58,8 @@ def test_a_failing_candidate_is_rolled_back_and_the_journal_has_the_numbers() ->
     assert rollout.run.live_candidate_requests > 0
     assert rollout.run.time_to_zero_s == 0.0
     assert (s.worker.last_snapshot().weight, s.worker.last_snapshot().judging) == (0, False)
-    line = s.store.lines[-1]
-    assert line.kind == "rollback"
+    line, measured = s.store.lines[-2:]
+    assert (line.kind, measured.kind, measured.data["missing"]) == ("rollback", "zero", [])
     assert line.data["metrics"]["error"]["candidate"][1] > 0
     assert s.store.rollout.state is State.ROLLED_BACK
 
@@ -73,11 +73,11 @@ def test_no_advance_while_the_store_is_away_and_traffic_goes_on() -> None:
         await seconds(s, 40)
         assert s.conductor.rollout.weight == 1000
         assert s.worker.last_snapshot().weight == 1000
-        assert "down" in s.conductor.store_detail
+        assert "down" in s.conductor.ledger.detail
         s.store.down = False
         await seconds(s, 2)
         assert s.conductor.rollout.weight == 10_000
-        assert s.conductor.store_detail == "ok"
+        assert s.conductor.ledger.detail == "ok"
 
     play(scenario)
 
@@ -93,7 +93,7 @@ def test_rollback_works_without_a_store_and_is_written_when_it_is_back() -> None
         assert s.worker.last_snapshot().weight == 0
         assert s.store.rollout.state is State.STEPPING
         s.store.down = False
-        await s.conductor.tick()
+        await tick(s)
         assert s.store.rollout.state is State.ROLLED_BACK
         assert [line.kind for line in s.store.lines].count("rollback") == 1
 
@@ -151,7 +151,7 @@ def test_arms_that_must_not_differ_end_the_run_before_any_traffic() -> None:
         s.conductor.arm_health("gpu", READY_B)
         other = {**(READY_C.identity or {}), "revision": "other"}
         s.conductor.arm_health("tpu", replace(READY_C, identity=other))
-        await s.conductor.tick()
+        await tick(s)
 
     s = play(scenario)
     run = s.conductor.rollout.run
@@ -168,7 +168,7 @@ def test_validation_waits_for_a_candidate_that_is_not_ready_and_says_so() -> Non
         await s.conductor.start(PLAN, "digest", who="me", reason="go")
         s.conductor.arm_health("gpu", READY_B)
         s.conductor.arm_health("tpu", ArmHealth(ready=False, detail="warming: bucket 3 of 12"))
-        await s.conductor.tick()
+        await tick(s)
         assert s.conductor.rollout.state is State.VALIDATING
         assert s.conductor.waiting_for() == "candidate tpu: warming: bucket 3 of 12"
 
@@ -225,7 +225,7 @@ def test_a_workers_own_breaker_rolls_the_run_back() -> None:
         await started(s)
         await seconds(s, 3)
         s.analyst.tripped_by = "w0"
-        await s.conductor.tick()
+        await tick(s)
 
     run = play(scenario).conductor.rollout.run
     assert run is not None
@@ -242,7 +242,7 @@ def test_a_silent_worker_freezes_the_advance() -> None:
         for _ in range(30):
             s.traffic()
             s.replica.workers["w0"].heard_at = -100.0
-            await s.conductor.tick()
+            await tick(s)
         assert s.conductor.rollout.weight == 1000
         assert s.analyst.verdict is not None
         assert s.analyst.verdict.reason == "frozen"
@@ -278,5 +278,132 @@ def test_finish_swaps_the_arms_and_rollback_swaps_them_back() -> None:
         assert s.worker.last_snapshot().baseline.name == "tpu"
         await s.conductor.roll_back(who="me", reason="not good")
         assert s.worker.last_snapshot().baseline.name == "gpu"
+
+    play(scenario)
+
+
+def test_a_store_that_hangs_holds_up_no_rollback_of_the_judge() -> None:
+    """While a write hangs for good, ticks go on, evidence is judged and a failing candidate is routed to zero."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        hanging = asyncio.Event()
+
+        async def never(*_: Any) -> None:
+            await hanging.wait()
+
+        save, s.store.save = s.store.save, never  # type: ignore[method-assign]  # a store that does not answer
+        pausing = asyncio.create_task(s.conductor.pause(who="me", reason="wait"))
+        await asyncio.sleep(0)
+        for _ in range(8):
+            s.traffic(failed=18)
+            s.conductor.tick()
+        assert s.conductor.rollout.state is State.ROLLED_BACK
+        assert s.worker.last_snapshot().weight == 0
+        s.store.save = save  # type: ignore[method-assign]  # it answers again
+        hanging.set()
+        with pytest.raises(NotNow, match="rollback"):
+            await pausing
+        await tick(s)
+        assert s.store.rollout.state is State.ROLLED_BACK
+
+    play(scenario)
+
+
+def test_a_rollback_is_owed_to_the_store_before_any_worker_has_answered() -> None:
+    """A deaf worker delays the figures, not the record: a crash now finds the rollback."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        s.worker.deaf = True
+        pending = asyncio.create_task(s.conductor.roll_back(who="me", reason="no"))
+        await asyncio.sleep(0)
+        await s.conductor.ledger.settle(1.0)
+        assert s.store.rollout.state is State.ROLLED_BACK
+        s.clock.advance(6.0)
+        s.replica.acknowledge(Ack(name="w0", version=0, epoch=0, written=0))
+        assert (await pending).missing == ["w0"]
+
+    play(scenario)
+
+
+def test_a_second_rollback_keeps_the_record_of_the_first() -> None:
+    """On-call rolls back what the gateway rolled back already: metric, live requests and time to zero stay."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 6)
+        await seconds(s, 8, failed=15)
+        first = s.conductor.rollout.run
+        await s.conductor.roll_back(who="me", reason="to be sure")
+        assert s.conductor.rollout.run == first
+        assert first is not None
+        assert first.live_candidate_requests > 0
+
+    play(scenario)
+
+
+def test_a_refused_start_changes_nothing() -> None:
+    """A mistaken start during an open run does not excuse the candidate's absence."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        assert s.worker.last_snapshot().candidate_was_ready
+        with pytest.raises(NotNow):
+            await s.conductor.start(PLAN, "digest", who="me", reason="again")
+        s.conductor.arm_health("tpu", ArmHealth(ready=False, detail="gone"))
+        assert s.worker.last_snapshot().candidate_was_ready
+
+    play(scenario)
+
+
+def test_a_restart_with_other_arms_rolls_back_before_anything_is_routed() -> None:
+    """The candidate's address changed in the configuration: its successor never sees the run's traffic."""
+    store = FakeStore()
+
+    async def half(s: Stage) -> None:
+        await started(s)
+
+    play(half, store)
+    assert store.rollout.run is not None
+    store.rollout = replace(store.rollout, run=replace(store.rollout.run, arms=("gpu http://x:1", "tpu http://y:2")))
+
+    async def after(s: Stage) -> None:
+        assert s.conductor.rollout.state is State.ROLLED_BACK
+        assert s.worker.last_snapshot().weight == 0
+
+    play(after, store)
+    assert store.lines[-1].data["rule"] == "configuration"
+
+
+def test_a_checkpoint_that_cannot_be_read_begins_the_judge_afresh() -> None:
+    """An upgrade with another checkpoint format serves and judges from now on."""
+    store = FakeStore()
+
+    async def half(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 5)
+
+    play(half, store)
+    store.judge = {"format": 99}
+
+    async def after(s: Stage) -> None:
+        await seconds(s, 3)
+        assert s.conductor.rollout.state is State.STEPPING
+        assert s.analyst.verdict is not None
+        assert s.analyst.verdict.reason != "judge_failed"
+
+    play(after, store, now=2000.0)
+
+
+def test_finish_needs_a_ready_candidate() -> None:
+    """Making an unready arm the baseline is refused with what it says."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 120)
+        s.conductor.arm_health("tpu", ArmHealth(ready=False, detail="warming: bucket 1 of 12"))
+        with pytest.raises(NotNow, match="bucket 1 of 12"):
+            await s.conductor.finish(who="me", reason="good")
 
     play(scenario)

@@ -71,12 +71,13 @@ def test_a_dead_worker_is_not_waited_for_and_a_deaf_one_is_named() -> None:
     assert asyncio.run(scenario()) == (["w1"], ["w2"])
 
 
-def test_a_silent_worker_is_seen() -> None:
-    """Ten seconds without a word: the worker is named and the replica does not beat."""
+def test_a_silent_or_missing_worker_is_seen() -> None:
+    """Ten seconds without a word, or gone: the worker is named."""
     replica, clock = make()
-    assert not replica.beats()
+    assert (replica.silent(), replica.missing()) == ([], [])
     replica.attach(FakeWorker("w0"), 1)
-    assert replica.beats()
+    assert (replica.silent(), replica.missing()) == ([], [])
     clock.advance(10.5)
     assert replica.silent() == ["w0"]
-    assert not replica.beats()
+    replica.detach("w0")
+    assert (replica.silent(), replica.missing()) == ([], ["w0"])

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from fakes.control import READY_B, READY_C, Stage, seconds, stage
+from fakes.control import READY_B, READY_C, Stage, seconds, stage, tick
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.adapters.asgi.admin import Desk, build
@@ -57,7 +57,7 @@ def start_body(**change: Any) -> bytes:
 async def make_ready(s: Stage) -> None:
     s.conductor.arm_health("gpu", READY_B)
     s.conductor.arm_health("tpu", READY_C)
-    await s.conductor.tick()
+    await tick(s)
 
 
 def test_a_run_through_the_api() -> None:
@@ -79,7 +79,9 @@ def test_a_run_through_the_api() -> None:
             answer = await client.post(f"/v1/commands/{name}", content=command, headers=WRITE)
             assert msgspec.json.decode(answer.content, type=admin.CommandResult).state == state
         lines = msgspec.json.decode((await client.get(admin.HISTORY_PATH)).content, type=admin.History).lines
-        assert [line.kind for line in lines] == ["start", "validated", "step", "pause", "resume", "rollback"]
+        assert [line.kind for line in lines] == [
+            "start", "validated", "step", "pause", "resume", "rollback", "zero",
+        ]  # fmt: skip
         final = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status)
         assert final.run is not None
         assert (final.run.outcome, final.run.rule) == ("ROLLED_BACK", "person")
@@ -131,6 +133,9 @@ def test_off_loopback_reads_need_the_token_too() -> None:
         assert (await client.get(admin.STATUS_PATH, headers=WRITE)).status_code == 200
         assert (await client.get("/metrics")).status_code == 200
         assert (await client.get("/livez")).status_code == 200
+        by_address = {"host": "10.4.2.1:8081"}
+        assert (await client.get("/readyz", headers=by_address)).status_code == 503
+        assert (await client.get(admin.STATUS_PATH, headers={**WRITE, **by_address})).status_code == 421
 
     ask(scenario, loopback=False)
 
@@ -201,6 +206,7 @@ def test_health_follows_worker_baseline_and_drain() -> None:
         assert (silent.status_code, silent.json()["problems"]) == (503, ["no word from worker w0"])
         s.replica.detach("w0")
         assert (await client.get("/startupz")).status_code == 503
+        assert (await client.get("/livez")).json()["problems"] == ["not running: worker w0"]
 
     ask(scenario)
 
