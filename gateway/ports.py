@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.core.rollout import JournalEntry, Rollout
+from gateway.core.rollout import JournalEntry
+from gateway.core.run import Rollout
 from gateway.core.snapshot import ToWorker
 
 

@@ -8,7 +8,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gateway.core.histogram import Histogram, value_of
-from gateway.core.rollout import State
+from gateway.core.run import State
 from gateway.core.types import FULL_WEIGHT, OUTCOME_COUNT, Role
 from gateway.runtime.analyst import Analyst, EverCounted
 from gateway.runtime.conductor import Conductor

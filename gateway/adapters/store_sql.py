@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from gateway.core.rollout import JournalEntry, Rollout
+from gateway.core.rollout import JournalEntry
+from gateway.core.run import Rollout
 from gateway.ports import JournalLine, StateDirError, StoreUnavailable
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from gateway.core.compare.parity import ParityStats
 from gateway.core.evidence import ClosedWindow, Evidence
 from gateway.core.histogram import Histogram
 from gateway.core.plan import MetricId, Plan
-from gateway.core.rollout import Run
+from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
 from gateway.core.types import FULL_WEIGHT, Count, Lane, Role, Tally, empty_tally, window_of
 from gateway.core.verdict import Judge, Verdict, VerdictName

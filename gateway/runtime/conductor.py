@@ -14,30 +14,24 @@ from gateway.core.identity import check_identity
 from gateway.core.plan import Plan
 from gateway.core.rollout import (
     GATEWAY,
-    JUDGED,
-    OPEN,
-    ROUTED,
-    Arms,
     Effect,
     Event,
     Finish,
     Invalid,
     JournalEntry,
     Judged,
-    NotNow,
     Pause,
     Promote,
     Restarted,
     Resume,
     RollBack,
-    Rollout,
     Start,
     StartJudging,
-    State,
     StopJudging,
     Validated,
     transition,
 )
+from gateway.core.run import JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
 from gateway.core.verdict import Verdict, VerdictName

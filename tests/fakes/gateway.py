@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.core.rollout import JournalEntry, Rollout
+from gateway.core.rollout import JournalEntry
+from gateway.core.run import Rollout
 from gateway.core.snapshot import ArmSnapshot, Snapshot, ToWorker
 from gateway.core.types import Role
 from gateway.ports import JournalLine, StoreUnavailable

@@ -12,7 +12,7 @@ from litestar.params import FromPath, QueryParameter
 
 from gateway.adapters.asgi import views
 from gateway.core.plan import Plan, PlanError
-from gateway.core.rollout import NotNow
+from gateway.core.run import NotNow
 from gateway.ports import StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Applied, Conductor

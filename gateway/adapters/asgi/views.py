@@ -1,7 +1,7 @@
 """The rollout as the admin API shows it: core values in, wire structs out."""
 
 from gateway.core.histogram import Histogram
-from gateway.core.rollout import Outcome, Rollout, Run, State
+from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.core.types import Count, Lane, Role
 from gateway.core.verdict import MetricRow, Verdict
 from gateway.ports import JournalLine

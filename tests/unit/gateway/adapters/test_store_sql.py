@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from gateway.adapters.state_dir import require_private_file
 from gateway.adapters.store_sql import SqlStore
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
-from gateway.core.rollout import JournalEntry, Outcome, Rollout, Run, State
+from gateway.core.rollout import JournalEntry
+from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.ports import StateDirError, StoreUnavailable
 
 PLAN = Plan(

@@ -6,32 +6,24 @@ import pytest
 
 from gateway.core.plan import MetricId, MetricLimit, Plan
 from gateway.core.rollout import (
-    ADVANCING,
-    JUDGED,
-    OPEN,
-    ROUTED,
     Effect,
     Event,
     Finish,
     Invalid,
     JournalEntry,
     Judged,
-    NotNow,
-    Outcome,
     Pause,
     Promote,
     Restarted,
     Resume,
     RollBack,
-    Rollout,
-    Run,
     Start,
     StartJudging,
-    State,
     StopJudging,
     Validated,
     transition,
 )
+from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, NotNow, Outcome, Rollout, Run, State
 from gateway.core.verdict import Verdict, VerdictName
 
 PLAN = Plan(

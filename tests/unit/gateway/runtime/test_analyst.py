@@ -7,7 +7,7 @@ from fakes.control import PLAN
 
 from gateway.core.compare.parity import ParityStats
 from gateway.core.plan import ParityPolicy, Plan
-from gateway.core.rollout import Run
+from gateway.core.run import Run
 from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report
 from gateway.core.types import Count, Lane, Role
 from gateway.runtime.analyst import Analyst

@@ -8,7 +8,7 @@ import pytest
 from fakes.control import PLAN, READY_B, READY_C, Stage, play, seconds, started, tick
 from fakes.gateway import FakeStore
 
-from gateway.core.rollout import NotNow, Outcome, Rollout, State
+from gateway.core.run import NotNow, Outcome, Rollout, State
 from gateway.core.snapshot import Ack, Snapshot
 from gateway.ports import ArmHealth, StoreUnavailable
 

@@ -1,0 +1,128 @@
+"""A run and the rollout that carries it: what is stored, routed by and shown. The table is in rollout.py."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.core.plan import Plan
+from gateway.core.types import FULL_WEIGHT
+
+
+class State(StrEnum):
+    IDLE = "idle"
+    VALIDATING = "validating"
+    SHADOWING = "shadowing"
+    STEPPING = "stepping"
+    PAUSED = "paused"
+    HELD = "held"
+    BAKING = "baking"
+    DONE = "done"
+    ROLLED_BACK = "rolled_back"
+
+
+OPEN = frozenset({State.VALIDATING, State.SHADOWING, State.STEPPING, State.PAUSED, State.HELD, State.BAKING})
+"""A run is open: a second start is refused."""
+JUDGED = OPEN - {State.VALIDATING}
+"""The judge's rollback is obeyed."""
+ROUTED = JUDGED | {State.DONE}
+"""The candidate may get traffic, and the breaker may take it away."""
+ADVANCING = frozenset({State.SHADOWING, State.STEPPING, State.BAKING})
+"""The judge's advance is obeyed."""
+
+
+LEAST_CEILING = 1_000
+"""Live and copied traffic together may always reach 10 % of the candidate's full share."""
+
+
+class Outcome(StrEnum):
+    PROMOTED = "PROMOTED"
+    ROLLED_BACK = "ROLLED_BACK"
+    REFUSED = "REFUSED"
+
+
+class NotNow(Exception):
+    """The event does not fit the state. ``allowed`` names the states in which it would."""
+
+    def __init__(self, event: str, state: State, allowed: str) -> None:
+        super().__init__(f"{event} is not possible while the rollout is {state}; {allowed}")
+        self.event, self.state = event, state
+
+
+Arms = tuple[str, str]
+"""Name and address of (baseline, candidate) as configured: what was judged, and what may therefore be routed to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One rollout from start to finish; the frozen plan comes with it."""
+
+    run_id: str
+    plan: Plan
+    plan_digest: str
+    started_at: float
+    who: str
+    reason: str
+    step: int = 0
+    step_since: float = 0.0
+    paused_from: State | None = None
+    outcome: Outcome | None = None
+    metric: str | None = None
+    rule: str | None = None
+    text: str = ""
+    decided_weight: int | None = None
+    decided_at: float | None = None
+    ended_at: float | None = None
+    time_to_zero_s: float | None = None
+    live_candidate_requests: int = 0
+    arms: Arms = ("", "")
+
+    @property
+    def step_weight(self) -> int:
+        return self.plan.steps[self.step]
+
+    @property
+    def is_last_step(self) -> bool:
+        """The last step is the bake."""
+        return self.step + 1 == len(self.plan.steps)
+
+    @property
+    def copies_share(self) -> int:
+        """Copies to the candidate in this step, basis points of what the baseline serves.
+
+        Live and copied traffic together stay within the next step's weight or 10 %, unless the plan soaks: the judge
+        must not load the candidate with more than the step that it is to decide about.
+        """
+        if self.plan.soak or self.step_weight == FULL_WEIGHT:
+            return self.plan.copies
+        room = max(self.next_weight, LEAST_CEILING) - self.step_weight
+        return min(self.plan.copies, max(0, room * FULL_WEIGHT // (FULL_WEIGHT - self.step_weight)))
+
+    @property
+    def next_weight(self) -> int:
+        """The weight that passing the present step leads to; after the last it is what bakes."""
+        return self.plan.steps[-1] if self.is_last_step else self.plan.steps[self.step + 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """Everything that routing and judging follow.
+
+    serving: the promoted arm, once a run was finished: it is the baseline for as long as it is configured as candidate.
+    """
+
+    state: State = State.IDLE
+    epoch: int = 1
+    weight: int = 0
+    serving: str | None = None
+    run: Run | None = None
+
+    @property
+    def swapped(self) -> bool:
+        """The configured candidate serves, the configured baseline is the rollback target."""
+        return self.serving is not None
+
+    @property
+    def routed_weight(self) -> int:
+        """At 100 % the baseline keeps the plan's residual, so that the candidate is still compared with something."""
+        if self.run is None or not self.run.plan.control_at_full:
+            return self.weight
+        return min(self.weight, FULL_WEIGHT - self.run.plan.residual)
