@@ -103,7 +103,7 @@ class AdminClient:
 def _decode(raw: bytes, kind: type[Body], url: str) -> Body:
     try:
         return msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError as foreign:
+    except (msgspec.DecodeError, RecursionError) as foreign:
         raise Unreachable(
             f"{url} answers, but not as a gateway's admin port does ({foreign})."
             " Check --url, and that canaryctl and gateway are of one version."
@@ -113,7 +113,7 @@ def _decode(raw: bytes, kind: type[Body], url: str) -> Body:
 def _refusal(answer: httpx.Response, url: str) -> admin.Refusal:
     try:
         return msgspec.json.decode(answer.content, type=admin.Refusal)
-    except msgspec.DecodeError as foreign:
+    except (msgspec.DecodeError, RecursionError) as foreign:
         raise Unreachable(
             f"{url} answers {answer.status_code}, but not as a gateway's admin port does. Check --url: the admin port"
             " is 8081 unless configured otherwise."

@@ -1,11 +1,10 @@
-"""What each command asks of the gateway, prints, and exits with."""
+"""What each command asks of the gateway, says, and exits with."""
 
 import argparse
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import TextIO
 
 from ctl import history_view, status_view
 from ctl.client import AdminClient, Refused
@@ -25,27 +24,33 @@ class Exit(IntEnum):
     UNREACHABLE = 4
 
 
-def execute(given: argparse.Namespace, who: str, client: AdminClient, out: TextIO) -> Exit:
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The exit code, what belongs on stdout, and what on stderr."""
+
+    code: Exit
+    text: str = ""
+    warning: str = ""
+
+
+def execute(given: argparse.Namespace, who: str, client: AdminClient) -> Reply:
     """Run one command. Raises UsageError, Unreachable and Refused."""
     match given.command:
         case "status":
             status, raw = client.status()
-            _show(given, raw, status_view.full(status), out)
-            return Exit.DONE
+            return Reply(Exit.DONE, _shown(given, raw, status_view.full(status)))
         case "history":
             history, raw = client.history(limit=given.limit, run_id=given.run_id)
-            _show(given, raw, history_view.journal(history.lines), out)
-            return Exit.DONE
+            return Reply(Exit.DONE, _shown(given, raw, history_view.journal(history.lines)))
         case "start":
             plan = read_plan(Path(given.plan))
             result, raw = client.start(StartRequest(plan=plan, reason=given.reason, who=who))
         case name:
             result, raw = client.command(name, _request(given, who))
-    _show(given, raw, result_text(given.command, result), out)
+    text = _shown(given, raw, result_text(given.command, result))
     if given.command == "rollback" and result.missing:
-        print(_unacknowledged(result), file=sys.stderr)
-        return Exit.NOT_ACKNOWLEDGED
-    return Exit.DONE
+        return Reply(Exit.NOT_ACKNOWLEDGED, text, _unacknowledged(result))
+    return Reply(Exit.DONE, text)
 
 
 def result_text(command: str, result: CommandResult) -> str:
@@ -87,7 +92,10 @@ def confirmed(given: argparse.Namespace, ask: Callable[[str], str] | None) -> st
         return str(given.confirm)
     if ask is None:
         raise UsageError("--override: needs --confirm ROLLOUT when there is no terminal to ask on")
-    typed = ask("This advances WITHOUT evidence. Type the rollout's name to confirm: ").strip()
+    try:
+        typed = ask("This advances WITHOUT evidence. Type the rollout's name to confirm: ").strip()
+    except EOFError:  # Ctrl-D
+        typed = ""
     if not typed:
         raise UsageError("--override: not confirmed; nothing was sent")
     return typed
@@ -106,5 +114,5 @@ def _unacknowledged(result: CommandResult) -> str:
     )
 
 
-def _show(given: argparse.Namespace, raw: bytes, text: str, out: TextIO) -> None:
-    print(raw.decode("utf-8") if given.json else text, file=out, flush=True)
+def _shown(given: argparse.Namespace, raw: bytes, text: str) -> str:
+    return raw.decode("utf-8", "replace") if given.json else text

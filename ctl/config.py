@@ -1,6 +1,7 @@
 """Where the gateway is, with which token, and who asks: options first, then the environment."""
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 DEFAULT_URL: Final = "http://127.0.0.1:8081"
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1: b64token
 
 
 class UsageError(Exception):
@@ -53,12 +56,16 @@ def _token(token_file: str | None, variables: Mapping[str, str]) -> str | None:
         raise UsageError(f"{source}: {path} holds no token (it is not plain ASCII text)") from binary
     if not token:
         raise UsageError(f"{source}: {path} is empty")
+    if not _TOKEN.fullmatch(token):  # perhaps a secret of something else, so it is not shown
+        raise UsageError(f"{source}: {path} holds no token (one word of letters, digits and -._~+/ is allowed)")
     return token
 
 
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        return (
+            url.isprintable() and parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        )
     except ValueError:
         return False

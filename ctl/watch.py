@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable
-from typing import Final, NoReturn, TextIO
+from typing import Final, TextIO
 
 from ctl import status_view
 from ctl.client import AdminClient, Unreachable
+from ctl.printing import say
 
 # Home, then each line cleared to its end and the rest of the screen below: nothing is blanked first, so no flicker.
 _HOME: Final = "\x1b[H"
@@ -15,27 +16,26 @@ _CLEAR_BELOW: Final = "\x1b[J"
 
 def watch(
     client: AdminClient, out: TextIO, *, interval_s: float, raw: bool, sleep: Callable[[float], None] = time.sleep
-) -> NoReturn:
-    """Until interrupted. A gateway that is away for a while is reported and asked again."""
+) -> None:
+    """Until interrupted, or nobody reads any more. A gateway that is away for a while is reported and asked again."""
     last = ""
-    if out.isatty() and not raw:
-        out.write("\x1b[2J")
-    while True:
+    reading = say("\x1b[2J", out, end="") if out.isatty() and not raw else True
+    while reading:
         try:
             status, body = client.status()
             line, text = status_view.one_line(status), status_view.full(status)
         except Unreachable as away:
             body, line, text = b"", f"unreachable: {away}", f"unreachable: {away}"
         if raw:
-            if body:
-                print(body.decode("utf-8"), file=out, flush=True)
+            reading = say(body.decode("utf-8", "replace"), out) if body else True
         elif out.isatty():
-            out.write(_HOME + "".join(f"{row}{_CLEAR_LINE}\n" for row in text.splitlines()) + _CLEAR_BELOW)
-            out.flush()
+            rows = "".join(f"{row}{_CLEAR_LINE}\n" for row in text.splitlines())
+            reading = say(f"{_HOME}{rows}{_CLEAR_BELOW}", out, end="")
         elif _without_ages(line) != last:
             last = _without_ages(line)
-            print(line, file=out, flush=True)
-        sleep(interval_s)
+            reading = say(line, out)
+        if reading:
+            sleep(interval_s)
 
 
 def _without_ages(line: str) -> str:

@@ -16,7 +16,6 @@ _LABEL: Final = 11
 Style = Literal["title", "plain", "good", "bad", "dim"]
 Line = tuple[str, Style]
 
-_NOT_YET: Final = {"baseline": "starting", "candidate": "starts once the baseline is warm"}
 _VERDICT_STYLES: Final[dict[str, Style]] = {"ADVANCE": "good", "ROLL_BACK": "bad"}
 
 
@@ -59,10 +58,17 @@ def _servers(scene: Scene) -> list[Line]:
     lines: list[Line] = []
     for arm in ARMS:
         body = scene.health.get(arm.role)
-        state = _progress(body) if body is not None else _NOT_YET[arm.role]
+        state = _progress(body) if body is not None else _not_yet(scene, arm)
         lines.append((f"{arm.role:<{_LABEL}}{arm.name}  {arm.device} {arm.dtype}  {state}", _health_style(body)))
         lines.append((f"{'':<{_LABEL}}{arm.label}", "dim"))
     return lines
+
+
+def _not_yet(scene: Scene, arm: Arm) -> str:
+    """Servers start one after the other, in the order in which they are listed."""
+    before = [other.role for other in ARMS[: ARMS.index(arm)]]
+    waits_for = [role for role in before if role not in scene.health or scene.health[role].state != "ready"]
+    return f"starts once the {waits_for[0]} is warm" if waits_for else "starting"
 
 
 def _progress(body: HealthBody) -> str:
@@ -141,10 +147,15 @@ def _verdict(verdict: VerdictView) -> list[Line]:
             style,
         )
     ]
-    said = textwrap.wrap(f"{verdict.verdict} {verdict.reason}: {verdict.text}", WIDTH - _LABEL)[:3]
+    said = _wrapped(f"{verdict.verdict} {verdict.reason}: {verdict.text}")
     lines += [(f"{'' if n else 'verdict':<{_LABEL}}{text}", style) for n, text in enumerate(said)]
-    missing = textwrap.wrap("; ".join(verdict.missing), WIDTH - _LABEL)[:3]
+    missing = _wrapped("; ".join(verdict.missing))
     return lines + [(f"{'' if n else 'missing':<{_LABEL}}{text}", "plain") for n, text in enumerate(missing)]
+
+
+def _wrapped(text: str) -> list[str]:
+    """At most three lines; that something was left out is shown."""
+    return textwrap.wrap(text, WIDTH - _LABEL, max_lines=3, placeholder=" ...")
 
 
 def _fault(scene: Scene) -> Line:

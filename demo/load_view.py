@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from demo.decode import decode
+
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """The fields shown; the files hold more."""
@@ -23,8 +25,9 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> Load | None:
-    """None until the file is there."""
+    """None until the file is there. Raises NotAsDocumented."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Load)
+        raw = path.read_bytes()
     except FileNotFoundError:
         return None
+    return decode(raw, Load, str(path))

@@ -2,10 +2,7 @@
 
 import asyncio
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,10 +12,12 @@ import httpx
 import msgspec
 
 from demo import cache, documents, load_view, probes, sizing
+from demo.decode import decode
 from demo.documents import BASELINE, CANDIDATE
+from demo.failures import DemoFailed
 from demo.options import Options
-from demo.processes import Crew
-from demo.referee import FaultTimer, outcome_of
+from demo.processes import ChildDied, Crew
+from demo.referee import FaultTimer, has_figures, outcome_of
 from demo.result import Result, build
 from demo.scenarios import Outcome
 from demo.scene import Scene
@@ -37,67 +36,58 @@ _FOLDER: Final = Path(__file__).resolve().parent.parent
 Found = TypeVar("Found")
 
 
-class DemoFailed(Exception):
-    """The demo could not come to an outcome. The text says where and why."""
-
-
 class Play:
-    """One demo. ``run`` may be cancelled at any time; ``close`` leaves nothing behind."""
+    """One demo. ``run`` may be cancelled at any time; ``close`` leaves nothing running.
 
-    def __init__(self, options: Options, weights: Path, view: View) -> None:
+    ``work`` is an empty private folder for what the processes are told and tell.
+    """
+
+    def __init__(self, options: Options, weights: Path, view: View, *, work: Path) -> None:
         self._options = options
         self._weights = weights
         self._view = view
         self._zero = time.monotonic()
-        self._work = Path(tempfile.mkdtemp(prefix="canary-demo-"))
+        self._work = work
         environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONUNBUFFERED": "1"}
         environment.pop("CANARY_ALLOW_EMULATOR", None)
         self._crew = Crew(options.results / "logs", folder=_FOLDER, environment=environment)
         self.scene = Scene(options.scenario)
         self._timer = FaultTimer(options.scenario)
-        # The last status with figures, and the most live requests: a gateway drops them when judging ends.
-        self._judged: Status | None = None
-        self._live = 0
+        self._fault_began: float | None = None
 
     async def run(self) -> Result:
-        """From nothing to the outcome. Raises DemoFailed, ChildDied, CommandFailed."""
+        """From nothing to the outcome. Raises DemoFailed and OSError."""
         async with probes.client() as http:
             proxy = await self._start_servers(http)
-            self.scene.sizing = self._size(self._bucket_shares())
-            gateway = await self._start_gateway(http)
+            self.scene.sizing = self._size(await self._bucket_shares())
+            gateway, before = await self._start_gateway(http)
             await self._start_load(gateway, self.scene.sizing)
             opened = self._now()
             plan = documents.plan(limit_ms=self.scene.sizing.limit_ms, step_scale=self._options.step_scale)
             await gateway.start(plan, f"demo scenario {self._options.scenario.name}")
-            outcome, decided = await self._canary(gateway, proxy)
+            outcome = await self._canary(gateway, proxy)
+            decided = self._now()
             status = await self._settle(gateway)
-            load = self._stop_load()
+            load = await self._stop_load()
             journal = await gateway.history()
-        fault_s = None
-        if self._timer.begun_at is not None and outcome == "ROLLED_BACK":
-            fault_s = round(decided - self._timer.begun_at, 2)
         return build(
             scenario=self._options.scenario,
             outcome=outcome,
             status=status,
-            judged=self._judged or status,
-            live_candidate_requests=self._live,
+            arms=before.arms,
             load=load,
             sizing=self.scene.sizing,
             health=self.scene.health,
             journal=journal,
             step_scale=self._options.step_scale,
-            fault_to_decision_s=fault_s,
+            fault_began=self._fault_began,
             canary_s=decided - opened,
             duration_s=self._now(),
         )
 
     def close(self) -> None:
-        """Stop every process, remove the temporary folder. Bounded; may be called in any state."""
-        try:
-            self._crew.stop_all(grace_s=_GRACE_S)
-        finally:
-            shutil.rmtree(self._work, ignore_errors=True)
+        """Stop every process. Bounded; may be called in any state."""
+        self._crew.stop_all(grace_s=_GRACE_S)
 
     async def _start_servers(self, http: httpx.AsyncClient) -> Ports:
         """Both servers warm, one after the other: limit and rate follow from medians that nobody else disturbed."""
@@ -105,6 +95,7 @@ class Play:
         cache.prepare(self._options.cache_dir, cold=self._options.cold)
         listening = {}
         for arm in documents.ARMS:
+            self._phase(f"{arm.role} warm-up")
             listening[arm.role] = await self._start_server(arm)
             await self._warm_up(arm.role, probes.Server(http, listening[arm.role].admin))
         proxy_file = self._work / "proxy.ports.json"
@@ -130,12 +121,10 @@ class Play:
         )
         config = self._write(f"{arm.role}.yaml", document)
         allowed = {"CANARY_ALLOW_EMULATOR": "1"} if arm is CANDIDATE else {}
-        self._crew.start(arm.role, _python("server", "--config", str(config)), **allowed)
+        self._crew.start(arm.role, _python("server", "--config", str(config)), environment=allowed)
         return await self._listening(arm.role, ports_file)
 
     async def _warm_up(self, role: str, server: probes.Server) -> None:
-        self._phase("warm-up")
-
         async def ready() -> bool | None:
             body = await server.health()
             if body is None:
@@ -147,7 +136,8 @@ class Play:
 
         await self._until(ready, self._options.warm_up_limit_s, f"the {role} server to be warm")
 
-    async def _start_gateway(self, http: httpx.AsyncClient) -> probes.Gateway:
+    async def _start_gateway(self, http: httpx.AsyncClient) -> tuple[probes.Gateway, Status]:
+        """The gateway, and its status once both arms are ready and have said what they are."""
         self._phase("gateway")
         ports_file = self._work / "gateway.ports.json"
         state_dir = self._work / "state"
@@ -163,12 +153,12 @@ class Play:
         gateway = probes.Gateway(http, await self._listening("gateway", ports_file))
         self.scene.urls |= {"gateway": gateway.data_url, "gateway admin": f"{gateway.url}/v1/status"}
 
-        async def both_ready() -> bool | None:
+        async def both_ready() -> Status | None:
             status = await gateway.status() if await gateway.ready() else None
-            return True if status is not None and all(arm.ready for arm in status.arms) else None
+            known = status is not None and all(arm.ready and arm.emulated is not None for arm in status.arms)
+            return status if known else None
 
-        await self._until(both_ready, _START_LIMIT_S, "the gateway to see both arms ready")
-        return gateway
+        return gateway, await self._until(both_ready, _START_LIMIT_S, "the gateway to know both arms")
 
     async def _start_load(self, gateway: probes.Gateway, sized: sizing.Sizing) -> None:
         self._phase("load")
@@ -185,61 +175,71 @@ class Play:
 
         await self._until(answered, _LOAD_LIMIT_S, "the first answer to the load")
 
-    async def _canary(self, gateway: probes.Gateway, proxy: Ports) -> tuple[Outcome, float]:
+    async def _canary(self, gateway: probes.Gateway, proxy: Ports) -> Outcome:
         self._phase("canary")
 
         async def decided() -> Outcome | None:
-            status = await gateway.status()
-            if status is None:
+            status = await self._look(gateway)
+            if status is None or status.run is None:
                 return None
-            self._look(status)
-            mode = self._timer.due(status.weight, self._now())
-            if mode is not None:
-                await probes.switch_fault(proxy.admin, mode)
-                self.scene.fault_at = self._timer.begun_at
-            return outcome_of(status)
+            outcome = outcome_of(status)
+            if outcome is None:
+                await self._break_if_due(status.weight, status.run.live_candidate_requests, proxy)
+            return outcome
 
-        outcome: Outcome = await self._until(decided, self._options.limit_s, "an outcome")
-        return outcome, self._now()
+        return await self._until(decided, self._options.limit_s, "an outcome")
+
+    async def _break_if_due(self, weight: int, live: int, proxy: Ports) -> None:
+        mode = self._timer.due(weight=weight, live=live, now=self._now())
+        if mode is not None:
+            await probes.switch_fault(proxy.admin, mode)
+            # Stamped only now: a decision that the fault has caused cannot be older.
+            self._fault_began, self.scene.fault_at = time.time(), self._now()
 
     async def _settle(self, gateway: probes.Gateway) -> Status:
-        """The last status, once every worker has acknowledged a rollback and clients were served a while longer."""
+        """The status of the decision, complete with its figures, once clients were served a while longer."""
         self._phase("decided")
         deadline = self._now() + _SETTLE_S
 
-        async def settled() -> Status | None:
-            status = await gateway.status()
-            if status is None:
-                return None
-            self._look(status)
-            run = status.run
-            pending = run is not None and run.outcome == "ROLLED_BACK" and run.time_to_zero_ms is None
-            return status if not pending and self._now() >= deadline else None
+        async def complete() -> Status | None:
+            status = await self._look(gateway)
+            return status if status is not None and has_figures(status) else None
 
-        return await self._until(settled, _START_LIMIT_S, "the workers to acknowledge")
+        async def served() -> bool | None:
+            await self._look(gateway)
+            return True if self._now() >= deadline else None
 
-    def _stop_load(self) -> load_view.Load:
+        status = await self._until(complete, _START_LIMIT_S, "the workers to acknowledge")
+        await self._until(served, _START_LIMIT_S, "the clients to be served on")
+        return status
+
+    async def _stop_load(self) -> load_view.Load:
         self._phase("stopping load")
-        self._crew.stop("load", grace_s=_LOAD_GRACE_S)
+        self._crew.ask_to_end("load")
+        await self._ended("load", _LOAD_GRACE_S)
         load = load_view.read(self._options.results / "load" / "stats.json")
         if load is None:
             raise DemoFailed("the load generator left no statistics (log: load.log)")
         self.scene.load = load
         return load
 
-    def _look(self, status: Status) -> None:
-        self.scene.status = status
-        if status.verdict is not None and status.verdict.metrics:
-            self._judged = status
-        if status.run is not None:
-            self._live = max(self._live, status.run.live_candidate_requests)
+    async def _look(self, gateway: probes.Gateway) -> Status | None:
+        status = await gateway.status()
+        self.scene.status = status or self.scene.status
         self.scene.load = load_view.read(self._options.results / "load" / "live.json") or self.scene.load
+        return status
 
     async def _listening(self, name: str, ports_file: Path) -> Ports:
         async def ports() -> Ports | None:
             return probes.read_ports(ports_file)
 
         return await self._until(ports, _START_LIMIT_S, f"{name} to listen")
+
+    async def _ended(self, name: str, limit_s: float) -> int:
+        async def code() -> int | None:
+            return self._crew.ended(name)
+
+        return await self._until(code, limit_s, f"{name} to end")
 
     async def _until(self, look: Callable[[], Awaitable[Found | None]], limit_s: float, what: str) -> Found:
         """Look at every tick until there is something. Raises DemoFailed after ``limit_s``, ChildDied at once."""
@@ -254,12 +254,16 @@ class Play:
                 raise DemoFailed(f"waited {limit_s:.0f} s for {what}")
             await asyncio.sleep(_TICK_S)
 
-    def _bucket_shares(self) -> dict[str, float]:
+    async def _bucket_shares(self) -> dict[str, float]:
+        """What the load generator will send, by bucket. Raises ChildDied when it cannot tell."""
+        self._phase("sizing")
+        told = self._work / "mix.json"
         command = _python("loadtest", "mix", "--seed", str(self._options.seed), "--catalogue", documents.CATALOGUE)
-        done = subprocess.run(command, cwd=_FOLDER, capture_output=True, timeout=_START_LIMIT_S)
-        if done.returncode != 0:
-            raise DemoFailed(f"the load generator cannot tell its mix: {done.stderr.decode('utf-8', 'replace')}")
-        return msgspec.json.decode(done.stdout, type=dict[str, float])
+        self._crew.start("mix", command, output=told, may_end=True)
+        code = await self._ended("mix", _START_LIMIT_S)
+        if code != 0:
+            raise ChildDied("mix", code, self._crew.log("mix"))
+        return decode(told.read_bytes(), dict[str, float], "the load generator's mix")
 
     def _size(self, shares: dict[str, float]) -> sizing.Sizing:
         health = {arm.name: self.scene.health[arm.role] for arm in documents.ARMS}

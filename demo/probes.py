@@ -7,6 +7,8 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from demo.decode import NotAsDocumented, decode
+from demo.failures import DemoFailed
 from demo.scenarios import FaultMode
 from wire import admin
 from wire.health import HealthBody
@@ -14,7 +16,7 @@ from wire.health import HealthBody
 _WHO: Final = "demo"
 
 
-class CommandFailed(Exception):
+class CommandFailed(DemoFailed):
     """The gateway refused something that the demo needs."""
 
 
@@ -24,11 +26,12 @@ def client() -> httpx.AsyncClient:
 
 
 def read_ports(path: Path) -> admin.Ports | None:
-    """The ports of a process, None until it listens."""
+    """The ports of a process, None until it listens. Raises NotAsDocumented."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=admin.Ports)
+        raw = path.read_bytes()
     except FileNotFoundError:
         return None
+    return decode(raw, admin.Ports, str(path))
 
 
 class Server:
@@ -42,8 +45,8 @@ class Server:
         """The body of /readyz, whatever its status; None while there is no answer."""
         try:
             answer = await self._http.get(f"{self._url}/readyz")
-            return msgspec.json.decode(answer.content, type=HealthBody)
-        except (httpx.HTTPError, msgspec.DecodeError):
+            return decode(answer.content, HealthBody, "the health body")
+        except (httpx.HTTPError, NotAsDocumented):
             return None
 
 
@@ -63,25 +66,25 @@ class Gateway:
             return False
 
     async def status(self) -> admin.Status | None:
-        """None when there is no answer in time; the caller looks again."""
+        """None when there is no answer in time; the caller looks again. Raises NotAsDocumented."""
         try:
             answer = await self._http.get(f"{self.url}{admin.STATUS_PATH}")
         except httpx.HTTPError:
             return None
-        return msgspec.json.decode(answer.content, type=admin.Status) if answer.is_success else None
+        return decode(answer.content, admin.Status, "the gateway's status") if answer.is_success else None
 
     async def history(self, limit: int = 1000) -> list[admin.JournalLine]:
-        """The newest journal lines, oldest first. Raises CommandFailed."""
+        """The newest journal lines, oldest first. Raises CommandFailed and NotAsDocumented."""
         try:
             answer = await self._http.get(f"{self.url}{admin.HISTORY_PATH}", params={"limit": limit})
         except httpx.HTTPError as lost:
             raise CommandFailed(f"the gateway did not give its journal: {lost!r}") from lost
         if not answer.is_success:
             raise CommandFailed(f"the gateway did not give its journal ({answer.status_code}): {answer.text[:500]}")
-        return msgspec.json.decode(answer.content, type=admin.History).lines
+        return decode(answer.content, admin.History, "the gateway's journal").lines
 
     async def start(self, plan: dict[str, Any], reason: str) -> admin.CommandResult:
-        """Open the run. Raises CommandFailed with every problem that the gateway names."""
+        """Open the run. Raises CommandFailed with every problem that the gateway names, and NotAsDocumented."""
         body = msgspec.json.encode(admin.StartRequest(plan=plan, reason=reason, who=_WHO))
         headers = {"content-type": "application/json"}
         if self._token_file is not None:
@@ -92,7 +95,7 @@ class Gateway:
             raise CommandFailed(f"the gateway did not answer to the plan: {lost!r}") from lost
         if not answer.is_success:
             raise CommandFailed(f"the gateway refused the plan ({answer.status_code}): {answer.text[:2000]}")
-        return msgspec.json.decode(answer.content, type=admin.CommandResult)
+        return decode(answer.content, admin.CommandResult, "the gateway's answer to the plan")
 
 
 async def switch_fault(port: int, mode: FaultMode) -> None:

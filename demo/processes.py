@@ -10,8 +10,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
+
+from demo.failures import DemoFailed
 
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -19,7 +22,7 @@ _POLL_S: Final = 0.02
 _TAIL_LINES: Final = 12
 
 
-class ChildDied(Exception):
+class ChildDied(DemoFailed):
     """A process ended that should not have. The text holds its last log lines."""
 
     def __init__(self, name: str, code: int, log: Path) -> None:
@@ -30,49 +33,75 @@ class ChildDied(Exception):
 
 
 class Crew:
-    """All processes of one demo. ``logs`` gets one file each."""
+    """All processes of one demo. ``logs`` gets one file each. No method but ``stop_all`` waits."""
 
     def __init__(self, logs: Path, *, folder: Path, environment: Mapping[str, str]) -> None:
         self._logs = logs
         self._folder = folder
         self._environment = dict(environment)
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        logs.mkdir(parents=True, exist_ok=True)
+        self._may_end: set[str] = set()
 
-    def start(self, name: str, command: Sequence[str], **environment: str) -> int:
-        """Start ``command``; its pid."""
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        output: Path | None = None,
+        may_end: bool = False,
+    ) -> int:
+        """Start ``command``; its pid. ``environment`` is added to the crew's. Raises OSError.
+
+        ``output`` gets what it prints on stdout, else its log does. Most processes may not end by themselves.
+        """
         parent = os.getpid()
-        with (self._logs / f"{name}.log").open("wb") as log:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as files:
+            log = files.enter_context(self.log(name).open("wb"))
             child = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdout=files.enter_context(output.open("wb")) if output is not None else log,
+                stderr=log,
                 cwd=self._folder,
-                env={**self._environment, **environment},
+                env={**self._environment, **(environment or {})},
                 start_new_session=True,
                 preexec_fn=lambda: _die_with(parent),  # no other thread runs in the demo, so this is safe
             )
         self._children[name] = child
+        if may_end:
+            self._may_end.add(name)
         return child.pid
 
+    def log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
     def check(self) -> None:
-        """Raises ChildDied for the first process that has ended."""
+        """Raises ChildDied for the first process that has ended and may not."""
         for name, child in self._children.items():
             code = child.poll()
-            if code is not None:
-                raise ChildDied(name, code, self._logs / f"{name}.log")
+            if code is not None and name not in self._may_end:
+                raise ChildDied(name, code, self.log(name))
 
-    def stop(self, name: str, *, grace_s: float) -> int:
-        """SIGTERM, at most ``grace_s`` to end, then SIGKILL to the group; the exit code (negative: the signal)."""
-        return self._stop({name: self._children.pop(name)}, grace_s=grace_s)[name]
+    def ask_to_end(self, name: str) -> None:
+        """SIGTERM; from now on the process may end."""
+        self._may_end.add(name)
+        self._children[name].terminate()
+
+    def ended(self, name: str) -> int | None:
+        """The exit code (negative: the signal), once the process has ended and its group was killed; else None."""
+        child = self._children[name]
+        code = child.poll()
+        if code is not None:
+            _kill_group(child.pid)
+            self._may_end.discard(name)
+            del self._children[name]
+        return code
 
     def stop_all(self, *, grace_s: float) -> dict[str, int]:
-        """Stop whatever still runs, newest first; exit codes by name."""
+        """SIGTERM to all, newest first; after at most ``grace_s`` SIGKILL to their groups; exit codes by name."""
         children, self._children = dict(reversed(self._children.items())), {}
-        return self._stop(children, grace_s=grace_s)
-
-    def _stop(self, children: dict[str, subprocess.Popen[bytes]], *, grace_s: float) -> dict[str, int]:
         deadline = time.monotonic() + grace_s
         for child in children.values():
             child.terminate()

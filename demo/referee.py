@@ -1,7 +1,8 @@
-"""What the demo concludes from a status: when the fault may begin, and what the outcome is. Pure."""
+"""What the demo concludes: when the fault may begin, what the outcome is, and what speaks against it. Pure."""
 
 from dataclasses import dataclass
 
+from demo.load_view import Load
 from demo.scenarios import FAULT_AFTER_S, FAULT_WEIGHT, FaultMode, Outcome, Scenario
 from wire.admin import Status
 
@@ -15,14 +16,17 @@ _OUTCOMES: dict[str, Outcome] = {
 
 @dataclass(slots=True)
 class FaultTimer:
-    """Arms the scenario's fault once the live weight has stood long enough."""
+    """Arms the scenario's fault once the live weight has stood long enough and live requests have come of it."""
 
     scenario: Scenario
     since: float | None = None
     begun_at: float | None = None
 
-    def due(self, weight: int, now: float) -> FaultMode | None:
-        """The mode to switch to now, once; None before and after. ``now`` in seconds, ``weight`` in basis points."""
+    def due(self, *, weight: int, live: int, now: float) -> FaultMode | None:
+        """The mode to switch to now, once; None before and after.
+
+        ``weight`` in basis points, ``live`` requests that the candidate was asked so far, ``now`` in seconds.
+        """
         if self.scenario.fault == "pass" or self.begun_at is not None:
             return None
         if weight < FAULT_WEIGHT:
@@ -30,7 +34,7 @@ class FaultTimer:
             return None
         if self.since is None:
             self.since = now
-        if now - self.since < FAULT_AFTER_S:
+        if now - self.since < FAULT_AFTER_S or live == 0:
             return None
         self.begun_at = now
         return self.scenario.fault
@@ -40,11 +44,70 @@ def outcome_of(status: Status) -> Outcome | None:
     """The outcome, None while the run goes on. A run that holds for lack of evidence is inconclusive."""
     if status.run is not None and status.run.outcome is not None:
         return _OUTCOMES.get(status.run.outcome, "INCONCLUSIVE")
-    if status.state in ("held", "inconclusive"):
+    if status.state == "held":
         return "INCONCLUSIVE"
     return None
 
 
-def as_expected(scenario: Scenario, outcome: Outcome, metric: str | None) -> bool:
-    """Whether the gateway decided what it should have, for the right reason."""
-    return outcome == scenario.expected and (scenario.metric is None or metric == scenario.metric)
+def has_figures(status: Status) -> bool:
+    """Whether a decided run's figures are complete. Those of a rollback are, once every worker has acknowledged it."""
+    run = status.run
+    return run is None or run.outcome != "ROLLED_BACK" or run.time_to_zero_ms is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the gateway decided, and on what. ``weight`` in basis points; both stamps of the machine's wall clock."""
+
+    outcome: Outcome
+    metric: str | None
+    weight: int
+    live_candidate_requests: int
+    decided_at: float | None
+    fault_began: float | None
+
+    @property
+    def fault_to_decision_s(self) -> float | None:
+        if self.fault_began is None or self.decided_at is None:
+            return None
+        return round(self.decided_at - self.fault_began, 2)
+
+
+def against_decision(scenario: Scenario, decision: Decision) -> list[str]:
+    """Why this is not what the scenario should lead to, or not for the right reason; empty when it is."""
+    found = []
+    if decision.outcome != scenario.expected:
+        found.append(f"outcome: {decision.outcome}; expected {scenario.expected}")
+    if scenario.metric is not None and decision.metric != scenario.metric:
+        found.append(f"metric: {decision.metric or 'none'} is named; expected {scenario.metric}")
+    if decision.live_candidate_requests == 0:
+        found.append("live requests to the candidate: 0; without any, nothing is shown about live traffic")
+    return found if scenario.fault == "pass" else found + _against_fault(decision)
+
+
+def _against_fault(decision: Decision) -> list[str]:
+    found = []
+    after_s = decision.fault_to_decision_s
+    if decision.fault_began is None:
+        found.append("fault: it had not begun, so the decision was about something else")
+    elif after_s is None:
+        found.append("fault: nothing was decided after it had begun")
+    elif after_s <= 0:
+        found.append(f"fault: it began {-after_s:g} s after the decision, so the decision was about something else")
+    if decision.weight < FAULT_WEIGHT:
+        found.append(
+            f"weight: {decision.weight / 100:g} % at the decision; at least {FAULT_WEIGHT / 100:g} % is needed"
+        )
+    return found
+
+
+def against_service(load: Load) -> list[str]:
+    """What clients had to suffer, or why that is not known; empty when every answer came and was right."""
+    found = []
+    if load.failures or load.unsent:
+        found.append(f"clients: {load.failures} requests failed and {load.unsent} were never sent; none may")
+    if load.wrong_answers:
+        found.append(f"clients: {load.wrong_answers} of {load.compared} compared answers were wrong; none may be")
+    if not load.compared:
+        found.append("clients: no answer was compared with a known right one")
+    return found

@@ -2,7 +2,7 @@
 
 import platform
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Final, Literal
 
@@ -11,10 +11,10 @@ import msgspec
 from demo.documents import ARMS, BASELINE, CANDIDATE
 from demo.frame import WIDTH, label_of
 from demo.load_view import Load
-from demo.referee import as_expected
+from demo.referee import Decision, against_decision, against_service
 from demo.scenarios import Outcome, Scenario
 from demo.sizing import Sizing
-from wire.admin import JournalLine, MetricView, Status
+from wire.admin import ArmView, JournalLine, MetricView, Status
 from wire.health import HealthBody
 
 _DISTRIBUTIONS: Final = ("tpu-canary", "torch", "torch_tpu", "fastatomstruct-xla-cpu", "litestar", "uvicorn", "locust")
@@ -31,8 +31,9 @@ class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """``weight`` is the live weight in percent at the decision, ``reason`` the journal's last word.
+    """``weight`` is the live weight in percent at the decision, ``reason`` the journal's word on it.
 
+    ``as_expected`` is about the decision and its cause; ``objections`` also hold what clients had to suffer.
     Latencies of an emulated arm say nothing about a TPU's.
     """
 
@@ -40,10 +41,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     expected: Outcome
     as_expected: bool
+    objections: list[str]
     metric: str | None
     rule: str | None
     reason: str
-    weight: float | None
+    weight: float
     live_candidate_requests: int
     time_to_zero_ms: float | None
     fault_to_decision_s: float | None
@@ -69,7 +71,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        return self.as_expected and self.locust_failures == 0
+        return not self.objections
 
 
 def warm_up_of(body: HealthBody) -> WarmUp:
@@ -102,41 +104,51 @@ def build(
     scenario: Scenario,
     outcome: Outcome,
     status: Status,
-    judged: Status,
-    live_candidate_requests: int,
+    arms: Sequence[ArmView],
     load: Load,
     sizing: Sizing,
     health: Mapping[str, HealthBody],
     journal: list[JournalLine],
     step_scale: float,
-    fault_to_decision_s: float | None,
+    fault_began: float | None,
     canary_s: float,
     duration_s: float,
 ) -> Result:
-    """``judged`` is the last status with figures; it is ``status`` itself unless the gateway has cleared them."""
-    run, verdict = status.run, judged.verdict
-    metric = run.metric if run is not None else None
-    decided = run.decided_weight if run is not None and run.decided_weight is not None else status.weight
+    """``status`` is that of the decision, ``fault_began`` a wall-clock stamp.
+
+    ``arms`` are from before the run: one that has crashed no longer says what it is.
+    """
+    run, verdict = status.run, status.verdict
+    decision = Decision(
+        outcome=outcome,
+        metric=run.metric if run is not None else None,
+        weight=run.decided_weight if run is not None and run.decided_weight is not None else status.weight,
+        live_candidate_requests=run.live_candidate_requests if run is not None else 0,
+        decided_at=run.decided_at if run is not None else None,
+        fault_began=fault_began,
+    )
+    against = against_decision(scenario, decision)
     return Result(
         scenario=scenario.name,
         outcome=outcome,
         expected=scenario.expected,
-        as_expected=as_expected(scenario, outcome, metric),
-        metric=metric,
+        as_expected=not against,
+        objections=against + against_service(load),
+        metric=decision.metric,
         rule=run.rule if run is not None else None,
-        reason=journal[-1].text if journal else "",
-        weight=decided / 100,
-        live_candidate_requests=live_candidate_requests,
+        reason=_reason(journal, decision.decided_at),
+        weight=decision.weight / 100,
+        live_candidate_requests=decision.live_candidate_requests,
         time_to_zero_ms=run.time_to_zero_ms if run is not None else None,
-        fault_to_decision_s=fault_to_decision_s,
+        fault_to_decision_s=decision.fault_to_decision_s,
         locust_requests=load.sent,
         locust_failures=load.failures + load.unsent,
         failovers=load.failovers,
         wrong_answers=load.wrong_answers,
         compared_answers=load.compared,
-        min_cosine=judged.parity.min_cosine,
-        parity_pairs=judged.parity.pairs,
-        parity_bad=judged.parity.bad,
+        min_cosine=status.parity.min_cosine,
+        parity_pairs=status.parity.pairs,
+        parity_bad=status.parity.bad,
         metrics=verdict.metrics if verdict is not None else [],
         limit_ms=sizing.limit_ms,
         rate=sizing.rate,
@@ -144,11 +156,17 @@ def build(
         warm_up={arm.name: warm_up_of(health[arm.role]) for arm in ARMS},
         canary_s=round(canary_s, 1),
         duration_s=round(duration_s, 1),
-        emulated=True,
+        emulated=any(arm.emulated for arm in arms),
         labels={arm.name: label_of(arm) for arm in ARMS},
         versions=versions(),
         journal=journal,
     )
+
+
+def _reason(journal: Sequence[JournalLine], decided_at: float | None) -> str:
+    """The last line up to the decision; what follows tells how it was carried out."""
+    said = [line.text for line in journal if decided_at is None or line.at <= decided_at]
+    return said[-1] if said else ""
 
 
 def report(result: Result) -> str:
@@ -158,8 +176,10 @@ def report(result: Result) -> str:
 
 def _outcome(result: Result) -> list[str]:
     named = f", metric {result.metric} by {result.rule}" if result.metric else ""
-    wanted = "as expected" if result.passed else f"expected {result.expected} and no failure seen by a client"
-    lines = [f"{result.outcome} at {result.weight:g} %{named}   (scenario {result.scenario}: {wanted})"]
+    found = "as expected" if result.passed else "NOT as expected"
+    lines = [f"{result.outcome} at {result.weight:g} %{named}   (scenario {result.scenario}: {found})"]
+    for objection in result.objections:
+        lines += textwrap.wrap(objection, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
     if result.reason:
         lines += textwrap.wrap(result.reason, WIDTH, initial_indent="  ", subsequent_indent="  ")
     facts = [

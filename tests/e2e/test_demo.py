@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,34 @@ pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.timeout(1800)]
 
 _MARK = "CANARY_DEMO_TEST"
 _LIMIT_S = 1500
+_WARM_UP_LIMIT_S = 600
+_CANARY_WITHIN_S = 2 * _WARM_UP_LIMIT_S + 120
+_BASELINE_WARMS = "  baseline warm(ing |-up \\[)"
+_CANDIDATE_WARMS = "  candidate warm(ing |-up \\[)"
+_CANARY = "^canary  "
+_MODULES = {"server.adapters.worker", "demo.fault_proxy", "loadtest"}
+
+
+@dataclass
+class Running:
+    """A demo under way. Its lines go to a file, so that it never waits for a reader."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def reach(self, point: str) -> None:
+        """Wait for a line that matches ``point``; each warm-up ends within the limit that the demo was given."""
+        said = re.compile(point, re.MULTILINE)
+        reached = until(lambda: bool(said.search(self.text())) or self.process.poll() is not None, _CANARY_WITHIN_S)
+        assert reached, self.text()
+        assert self.process.poll() is None, self.text()
+
+    def end(self) -> int:
+        """The exit code; a demo that was told to end stops its processes within its grace."""
+        return self.process.wait(timeout=60)
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace")
 
 
 @dataclass
@@ -44,26 +74,54 @@ class Stage:
         assert file.exists(), output + self.logs(scenario)
         return done.returncode, json.loads(file.read_text()), output
 
+    @contextmanager
+    def running(self, scenario: str) -> Iterator[Running]:
+        """A demo to be disturbed; nothing of it outlives the test."""
+        output = self.folder / "output.txt"
+        command = self.command(scenario, "--warm-up-limit", str(_WARM_UP_LIMIT_S))
+        with output.open("wb") as file:
+            process = subprocess.Popen(command, env=self.environment(), stdout=file, stderr=subprocess.STDOUT)
+        try:
+            yield Running(process, output)
+        finally:
+            process.kill()
+            process.wait(timeout=60)
+
+    def programs(self) -> dict[str, int]:
+        """The pids of what runs besides the demo itself, by role or module; of two workers one."""
+        found: dict[str, int] = {}
+        for pid, words in self.processes().items():
+            names = {Path(word).stem for word in words if word.startswith(str(self.folder)) and word.endswith(".yaml")}
+            names |= _MODULES.intersection(words)
+            found |= dict.fromkeys(names, pid)
+        return found
+
+    def wait_for(self, programs: set[str]) -> dict[str, int]:
+        """The pids of ``programs``, once they and a server's worker run and nothing else does."""
+        wanted = programs | {"server.adapters.worker"}
+        assert until(lambda: self.programs().keys() == wanted, 30), self.processes()
+        return self.programs()
+
     def logs(self, scenario: str) -> str:
         folder = self.folder / "results" / scenario / "logs"
         return "".join(f"\n== {p.name}\n{p.read_text(errors='replace')[-3000:]}" for p in sorted(folder.glob("*.log")))
 
-    def processes(self) -> list[str]:
-        """Command lines of the living processes that carry the mark."""
-        found = []
+    def processes(self) -> dict[int, list[str]]:
+        """Command lines by pid of the living processes that carry the mark."""
+        found: dict[int, list[str]] = {}
         wanted = f"{_MARK}={self.mark}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                    found[int(folder.name)] = (folder / "cmdline").read_bytes().decode().split("\0")
             except OSError:
                 continue  # ended meanwhile, or not ours
         return found
 
-    def left_behind(self) -> list[str]:
+    def left_behind(self) -> list[Any]:
         """What is still there of a demo that has ended: processes, temporary folders."""
         until(lambda: not self.processes(), 10)
-        return self.processes() + [path.name for path in (self.folder / "tmp").glob("canary-demo-*")]
+        return [*self.processes().values(), *(path.name for path in (self.folder / "tmp").glob("canary-demo-*"))]
 
 
 @pytest.fixture
@@ -88,7 +146,7 @@ def test_good_candidate_is_promoted(stage: Stage) -> None:
         code, result, output = stage.run("good", "--step-scale", "2")
     assert result["outcome"] == "PROMOTED", output
     assert (code, result["weight"], result["as_expected"]) == (0, 100.0, True), output
-    assert (result["locust_failures"], result["wrong_answers"]) == (0, 0), output
+    assert (result["locust_failures"], result["wrong_answers"], result["objections"]) == (0, 0, []), output
     assert result["locust_requests"] > 100
     assert result["compared_answers"] > 10
     assert result["live_candidate_requests"] > 50
@@ -106,53 +164,53 @@ def test_crashing_candidate_is_rolled_back(stage: Stage) -> None:
     assert (code, result["metric"]) == (0, "error"), output
     assert result["weight"] >= 10.0
     assert result["rule"] in ("evidence", "breaker")
-    assert (result["locust_failures"], result["wrong_answers"]) == (0, 0), output
+    assert result["as_expected"] is True
+    assert (result["locust_failures"], result["wrong_answers"], result["objections"]) == (0, 0, []), output
+    assert result["compared_answers"] > 10
+    assert result["live_candidate_requests"] > 0
+    assert result["emulated"] is True
     assert result["time_to_zero_ms"] is not None
     assert result["fault_to_decision_s"] > 0
     assert any(line["kind"] == "rollback" for line in result["journal"])
     assert stage.left_behind() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_demo_leaves_nothing(stage: Stage, number: signal.Signals) -> None:
-    """Ctrl-C while the servers load ends every process and removes every temporary folder."""
-    demo = subprocess.Popen(stage.command("good"), env=stage.environment(), stdout=subprocess.PIPE, text=True)
-    # Two fronts, two workers and the fault proxy, besides the demo itself.
-    assert until(lambda: len(stage.processes()) >= 6, 60), stage.processes()
-    demo.send_signal(number)
-    demo.communicate(timeout=60)
-    assert demo.returncode == 130
+@pytest.mark.parametrize(
+    ("number", "point", "programs"),
+    [
+        pytest.param(signal.SIGINT, _BASELINE_WARMS, {"baseline"}, id="baseline"),
+        pytest.param(signal.SIGTERM, _CANDIDATE_WARMS, {"baseline", "candidate"}, id="candidate"),
+        pytest.param(
+            signal.SIGINT, _CANARY, {"baseline", "candidate", "demo.fault_proxy", "gateway", "loadtest"}, id="canary"
+        ),
+    ],
+)
+def test_interrupted_demo_leaves_nothing(stage: Stage, number: signal.Signals, point: str, programs: set[str]) -> None:
+    """Ctrl-C while a server warms up, or in mid-canary, ends every process and removes every temporary folder."""
+    with stage.running("good") as demo:
+        demo.reach(point)
+        stage.wait_for(programs)
+        demo.process.send_signal(number)
+        assert demo.end() == 130, demo.text()
+        assert "interrupted; everything it started was stopped" in demo.text()
     assert stage.left_behind() == []
 
 
 def test_killed_demo_takes_its_processes_along(stage: Stage) -> None:
-    """Even a demo that is killed outright leaves no process behind."""
-    demo = subprocess.Popen(stage.command("good"), env=stage.environment(), stdout=subprocess.PIPE, text=True)
-    assert until(lambda: len(stage.processes()) >= 6, 60), stage.processes()
-    demo.kill()
-    demo.communicate(timeout=60)
+    """Even a demo that is killed outright leaves no process behind, neither a warm server nor a warming one."""
+    with stage.running("good") as demo:
+        demo.reach(_CANDIDATE_WARMS)
+        stage.wait_for({"baseline", "candidate"})
+        demo.process.kill()
+        demo.end()
     assert until(lambda: not stage.processes(), 15), stage.processes()
 
 
 def test_dead_server_ends_the_demo_with_its_log(stage: Stage) -> None:
     """When a server dies the demo ends at once, with the end of that server's log, and cleans up."""
-    demo = subprocess.Popen(
-        stage.command("good"), env=stage.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert until(lambda: len(stage.processes()) >= 6, 60), stage.processes()
-    pid = next(
-        int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _is_front(folder, stage.folder, "candidate.yaml")
-    )
-    os.kill(pid, signal.SIGKILL)
-    _, errors = demo.communicate(timeout=60)
-    assert demo.returncode == 1
-    assert "candidate ended by itself (signal SIGKILL)" in errors
+    with stage.running("good") as demo:
+        demo.reach(_BASELINE_WARMS)
+        os.kill(stage.wait_for({"baseline"})["baseline"], signal.SIGKILL)
+        assert demo.end() == 1, demo.text()
+        assert "baseline ended by itself (signal SIGKILL)" in demo.text()
     assert stage.left_behind() == []
-
-
-def _is_front(folder: Path, stage: Path, config: str) -> bool:
-    try:
-        words = (folder / "cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return False
-    return "server" in words and any(w.startswith(str(stage)) and w.endswith(config) for w in words)

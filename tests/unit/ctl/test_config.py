@@ -25,7 +25,24 @@ def test_unusable_token_file(tmp_path: Path, content: bytes) -> None:
         target(None, None, None, {"CANARY_TOKEN_FILE": str(tmp_path / "token")})
 
 
-@pytest.mark.parametrize("url", ["localhost:8081", "ftp://x", "http://", "http://x:port"])
+@pytest.mark.parametrize(
+    "content", ["two words", "line\nline", "a\x00b", "-----BEGIN KEY-----\nAB==", "name: value", "=="]
+)
+def test_other_secrets_are_refused_unseen(tmp_path: Path, content: str) -> None:
+    """A file that holds something else than a token is refused without a word of what it holds."""
+    (tmp_path / "token").write_text(content)
+    with pytest.raises(UsageError, match=r"^--token-file: \S+/token holds no token \(one word of .* is allowed\)$"):
+        target(None, str(tmp_path / "token"), None, {})
+
+
+@pytest.mark.parametrize("token", ["Zm9v-_8", "a.b~c+/d=="])
+def test_every_bearer_token_is_taken(tmp_path: Path, token: str) -> None:
+    """What may stand in an authorization header is taken, the line's end apart."""
+    (tmp_path / "token").write_text(f"{token}\r\n")
+    assert target(None, str(tmp_path / "token"), None, {}).token == token
+
+
+@pytest.mark.parametrize("url", ["localhost:8081", "ftp://x", "http://", "http://x:port", "http://x/\n"])
 def test_url_that_cannot_be(url: str) -> None:
     """An address without scheme, host or port number is refused with what is allowed."""
     with pytest.raises(UsageError, match=r"--url: .* is not allowed"):

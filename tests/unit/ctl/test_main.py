@@ -1,5 +1,8 @@
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,44 @@ def test_unacknowledged_rollback_exits_3_and_names_workers(admin: Any, capsys: p
     assert "NOT acknowledged by: w1, w2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("stderr", ["kept", "gone, too"])
+@pytest.mark.parametrize("stdout", ["gone", "full disk"])
+def test_rollback_keeps_its_code_and_warning_without_a_reader(admin: Any, stdout: str, stderr: str) -> None:
+    """Whoever cuts the output off still learns by the exit code that workers are missing, and from stderr which."""
+    result = CommandResult(state="rolled_back", epoch=4, weight=0, detail="", acknowledged=["w0"], missing=["w1"])
+    admin.answers["POST", "/v1/commands/rollback"] = (200, result)
+    command = [sys.executable, "-m", "ctl", "--url", admin.url, "rollback", "--reason", "x"]
+    unread, gone = os.pipe()
+    os.close(unread)
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        out = gone if stdout == "gone" else full
+        err = subprocess.PIPE if stderr == "kept" else out
+        done = subprocess.run(command, stdout=out, stderr=err, timeout=60)
+    finally:
+        os.close(gone)
+        os.close(full)
+    assert done.returncode == 3
+    if stderr == "kept":
+        said = done.stderr.decode()
+        assert "NOT acknowledged by: w1" in said
+        assert "Traceback" not in said
+        assert "Exception ignored" not in said
+        assert ("No space left" in said) == (stdout == "full disk")
+
+
+def test_watch_ends_with_its_reader(admin: Any) -> None:
+    """Watching into a pipe whose reader has left ends by itself."""
+    unread, gone = os.pipe()
+    os.close(unread)
+    try:
+        command = [sys.executable, "-m", "ctl", "--url", admin.url, "status", "--watch", "--interval", "3600"]
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(gone)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_refusal_exits_1_with_every_problem(admin: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the gateway refuses is printed with each problem; with --json its body, too."""
     refusal = Refusal(error="plan refused", reason="bad_plan", problems=["steps: [] is not allowed", "slo: missing"])
@@ -116,6 +157,31 @@ def test_override_needs_confirmation(admin: Any, monkeypatch: pytest.MonkeyPatch
     assert main([*words, "--confirm", "demo"]) == 0
     sent = json.loads(admin.requests[-1][3])
     assert (sent["override"], sent["confirm"]) == (True, "demo")
+
+
+def test_override_is_typed_or_not_sent(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal the name is asked for; Ctrl-D or an empty line sends nothing."""
+    answers: list[str | None] = [None, " ", "demo"]
+
+    def typed(_: str) -> str:
+        answer = answers.pop(0)
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", typed)
+    words = ["--url", admin.url, "promote", "--override", "--reason", "x"]
+    assert [main(words), main(words)] == [2, 2]
+    assert admin.requests == []
+    assert main(words) == 0
+    assert json.loads(admin.requests[-1][3])["confirm"] == "demo"
+
+
+def test_rollback_needs_no_stdin(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands work where standard input was closed."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["--url", admin.url, "rollback", "--reason", "x"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,22 @@ def test_absence_is_shown_and_survived(admin: Any, sample: Any) -> None:
     assert lines[1].startswith("stepping")
 
 
+def test_watching_ends_when_nobody_reads(admin: Any) -> None:
+    """A look that cannot be printed is the last one."""
+
+    class Gone(io.StringIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    def sleep(_: float) -> None:
+        raise AssertionError("it went on")
+
+    for raw in (False, True):
+        with AdminClient(Target(admin.url, None, "ann")) as client:
+            watch(client, Gone(), interval_s=1.0, raw=raw, sleep=sleep)
+    assert len(admin.requests) == 2
+
+
 def test_json_prints_each_answer(admin: Any) -> None:
     """With --json every look is one line of JSON."""
     assert len(looks(admin, io.StringIO(), [lambda: None], raw=True).splitlines()) == 2

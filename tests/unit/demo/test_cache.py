@@ -23,9 +23,21 @@ def test_cold_empties_what_is_ours(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "c").iterdir()] == [TAG]
 
 
-def test_cold_never_empties_a_foreign_folder(tmp_path: Path) -> None:
-    """A folder with other people's files is refused and untouched."""
-    (tmp_path / "thesis.txt").write_text("years of work")
+@pytest.mark.parametrize("folder", [".cache/compile", "elsewhere"])
+def test_cold_never_empties_a_foreign_folder(tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with other people's files is refused and untouched, whatever its name and though it served as cache."""
+    monkeypatch.chdir(tmp_path)
+    thesis = tmp_path / folder / "thesis.txt"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("years of work")
+    prepare(thesis.parent.resolve(), cold=False)
     with pytest.raises(NotOurs, match="empty it by hand"):
+        prepare(thesis.parent.resolve(), cold=True)
+    assert thesis.exists()
+
+
+def test_other_programs_caches_are_foreign(tmp_path: Path) -> None:
+    """A tag that another program has left does not make a folder ours."""
+    (tmp_path / TAG).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# made by something else\n")
+    with pytest.raises(NotOurs):
         prepare(tmp_path, cold=True)
-    assert (tmp_path / "thesis.txt").exists()

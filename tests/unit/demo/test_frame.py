@@ -30,6 +30,7 @@ def test_full_view_fits_the_terminal(make: Any) -> None:
     assert len(lines) <= HEIGHT
     assert max(len(text) for text, _ in lines) <= WIDTH
     assert lines[-1][0].startswith("baseline      http://b"), "the addresses at the foot are not pushed out"
+    assert sum(text.endswith(" ...") for text, _ in lines) == 2, "that verdict and list go on is shown"
 
 
 def test_view_holds_what_is_asked(make: Any) -> None:
@@ -54,11 +55,23 @@ def test_fault_is_shown_while_it_lasts(make: Any) -> None:
 
 def test_warm_up_progress(make: Any) -> None:
     """Before there is a gateway the view shows each server's progress by bucket."""
-    warming = Scene(SCENARIOS["good"], phase="warm-up", now=3.0)
-    warming.health["candidate"] = make.health(state="warming", bucket=3, buckets=12, current="4x64")
-    text = "\n".join(line for line, _ in frame(warming))
-    assert "warm-up [#####---------------] bucket 3 of 12, now 4x64" in text
-    assert "starting" in text
+    warming = Scene(SCENARIOS["good"], phase="baseline warm-up", now=3.0)
+
+    def servers() -> list[str]:
+        return [line for line, _ in frame(warming) if line.startswith(("baseline ", "candidate "))]
+
+    assert servers() == [
+        "baseline   cpu  cpu float32  starting",
+        "candidate  tpu  tpu-emulator bfloat16  starts once the baseline is warm",
+    ]
+    warming.health["baseline"] = make.health(state="warming", bucket=3, buckets=12, current="4x64")
+    first, second = servers()
+    assert first.endswith("warm-up [#####---------------] bucket 3 of 12, now 4x64")
+    assert second.endswith("starts once the baseline is warm")
+    warming.health["baseline"] = make.health()
+    first, second = servers()
+    assert first.endswith("ready, 12 buckets in 8.0 s (eager)")
+    assert second.endswith("starting")
 
 
 def test_one_line(make: Any) -> None:

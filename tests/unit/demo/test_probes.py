@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from demo.decode import NotAsDocumented
 from demo.probes import CommandFailed, Gateway, Server, client, read_ports
 from wire.admin import CommandResult, History, JournalLine, Ports, Refusal
 
@@ -84,6 +85,24 @@ def test_gateway_start_sends_the_token(make: Any, port_and_answers: Any, tmp_pat
     path, token, body = requests[0]
     assert (path, token) == ("/v1/start", "Bearer secret")
     assert msgspec.json.decode(body) == {"plan": {"kind": "Plan"}, "reason": "why", "who": "demo"}
+
+
+def test_gateway_of_another_version_is_told(port_and_answers: Any) -> None:
+    """A gateway whose answers are of another form ends the demo with the name of the answer."""
+    port, answers, _ = port_and_answers
+    answers |= dict.fromkeys(("/v1/status", "/v1/history", "/v1/start"), (200, b'{"of": "another version"}'))
+
+    async def steer() -> None:
+        async with client() as http:
+            gateway = Gateway(http, Ports(data=1, admin=port, pid=1))
+            with pytest.raises(NotAsDocumented, match="status"):
+                await gateway.status()
+            with pytest.raises(NotAsDocumented, match="journal"):
+                await gateway.history()
+            with pytest.raises(NotAsDocumented, match="plan"):
+                await gateway.start({}, "why")
+
+    asyncio.run(steer())
 
 
 def test_refused_plan_is_told_in_full(port_and_answers: Any) -> None:

@@ -53,10 +53,21 @@ def gone(pid: int) -> bool:
 def test_output_goes_to_a_log(crew: Crew, tmp_path: Path) -> None:
     """Both streams of a child end up in its log file, and extra variables reach it alone."""
     code = "import os, sys; print(os.environ['X']); print('err', file=sys.stderr)"
-    crew.start("talker", [sys.executable, "-c", code], X="out")
+    crew.start("talker", [sys.executable, "-c", code], environment={"X": "out"})
     log = tmp_path / "logs" / "talker.log"
     assert until(lambda: log.read_text().split() == ["out", "err"])
     assert "X" not in os.environ
+
+
+def test_answer_of_an_errand(crew: Crew, tmp_path: Path) -> None:
+    """What a process was sent for is kept apart from its complaints, and its end is no accident."""
+    code = "import sys; print('answer'); print('by the way', file=sys.stderr); raise SystemExit(4)"
+    pid = crew.start("errand", [sys.executable, "-c", code], output=tmp_path / "answer", may_end=True)
+    assert until(lambda: gone(pid))
+    crew.check()
+    assert crew.ended("errand") == 4
+    assert (tmp_path / "answer").read_text() == "answer\n"
+    assert crew.log("errand").read_text() == "by the way\n"
 
 
 def test_unexpected_end_is_told_with_the_log(crew: Crew) -> None:
@@ -77,8 +88,8 @@ def test_death_by_signal_names_it(crew: Crew) -> None:
         crew.check()
 
 
-def test_stop_is_polite_first(crew: Crew, tmp_path: Path) -> None:
-    """A child that obeys SIGTERM ends with its own exit code."""
+def test_asked_child_ends_in_its_own_time(crew: Crew, tmp_path: Path) -> None:
+    """A child that is asked to end is not waited for; it ends with its own exit code, which is no accident."""
     code = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
@@ -87,8 +98,10 @@ def test_stop_is_polite_first(crew: Crew, tmp_path: Path) -> None:
     )
     crew.start("polite", [sys.executable, "-c", code])
     assert until((tmp_path / "ready").exists)
-    assert crew.stop("polite", grace_s=20.0) == 7
-    crew.check()
+    assert crew.ended("polite") is None
+    crew.ask_to_end("polite")
+    assert until(lambda: crew.check() is None and (code := crew.ended("polite")) is not None and code == 7)
+    assert crew.stop_all(grace_s=0.0) == {}
 
 
 def test_stop_ends_the_deaf_and_their_children(crew: Crew, tmp_path: Path) -> None:

@@ -2,28 +2,37 @@ from typing import Any
 
 import pytest
 
-from demo.referee import FaultTimer, as_expected, outcome_of
-from demo.scenarios import SCENARIOS
+from demo.load_view import Load
+from demo.referee import Decision, FaultTimer, against_decision, against_service, has_figures, outcome_of
+from demo.scenarios import SCENARIOS, FaultMode
+
+
+def asked(timer: FaultTimer, *looks: tuple[int, int, float]) -> list[FaultMode | None]:
+    return [timer.due(weight=weight, live=live, now=now) for weight, live, now in looks]
 
 
 def test_fault_waits_for_five_seconds_of_live_weight() -> None:
     """A fault begins once, after 5 s at 10 % or more without a break."""
     timer = FaultTimer(SCENARIOS["crash"])
-    seen = [(0, 0.0), (1000, 1.0), (1000, 5.9), (0, 6.0), (1000, 7.0), (5000, 11.9), (5000, 12.0), (5000, 99.0)]
-    assert [timer.due(weight, now) for weight, now in seen] == [None] * 6 + ["crash", None]
-    assert timer.begun_at == 12.0
+    early = asked(timer, (0, 9, 0.0), (1000, 9, 1.0), (1000, 9, 5.9), (0, 9, 6.0), (1000, 9, 7.0), (5000, 9, 11.9))
+    assert early == [None] * 6
+    assert asked(timer, (5000, 9, 12.0), (5000, 9, 99.0)) == ["crash", None]
+
+
+def test_fault_waits_for_live_requests() -> None:
+    """A fault that no live request could have met would show nothing."""
+    timer = FaultTimer(SCENARIOS["crash"])
+    assert asked(timer, (1000, 0, 0.0), (1000, 0, 30.0), (1000, 1, 30.5)) == [None, None, "crash"]
 
 
 def test_low_weight_never_starts_a_fault() -> None:
     """Below 10 % nothing breaks, however long it lasts."""
-    timer = FaultTimer(SCENARIOS["crash"])
-    assert [timer.due(999, now) for now in (0.0, 100.0)] == [None, None]
+    assert asked(FaultTimer(SCENARIOS["crash"]), (999, 9, 0.0), (999, 9, 100.0)) == [None, None]
 
 
 def test_good_has_no_fault() -> None:
     """The healthy scenario never breaks anything."""
-    timer = FaultTimer(SCENARIOS["good"])
-    assert [timer.due(10000, now) for now in (0.0, 100.0)] == [None, None]
+    assert asked(FaultTimer(SCENARIOS["good"]), (10000, 9, 0.0), (10000, 9, 100.0)) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,6 @@ def test_good_has_no_fault() -> None:
         ("rolled_back", "ROLLED_BACK", "ROLLED_BACK"),
         ("rolled_back", "REFUSED", "REFUSED"),
         ("held", None, "INCONCLUSIVE"),
-        ("inconclusive", None, "INCONCLUSIVE"),
     ],
 )
 def test_outcome(make: Any, state: str, run_outcome: str | None, outcome: str | None) -> None:
@@ -44,10 +52,64 @@ def test_outcome(make: Any, state: str, run_outcome: str | None, outcome: str | 
     assert outcome_of(make.status(state=state, run=make.run(outcome=run_outcome))) == outcome
 
 
-def test_right_outcome_for_the_wrong_reason_is_wrong() -> None:
-    """A rollback counts as expected only when it names the scenario's metric."""
-    assert as_expected(SCENARIOS["crash"], "ROLLED_BACK", "error")
-    assert not as_expected(SCENARIOS["crash"], "ROLLED_BACK", "lat_p95")
-    assert not as_expected(SCENARIOS["crash"], "PROMOTED", None)
-    assert as_expected(SCENARIOS["good"], "PROMOTED", None)
-    assert not as_expected(SCENARIOS["good"], "INCONCLUSIVE", None)
+@pytest.mark.parametrize(
+    ("outcome", "time_to_zero_ms", "complete"),
+    [("ROLLED_BACK", None, False), ("ROLLED_BACK", 4.2, True), ("PROMOTED", None, True), (None, None, True)],
+)
+def test_rollback_is_complete_when_acknowledged(
+    make: Any, outcome: str | None, time_to_zero_ms: float | None, complete: bool
+) -> None:
+    """The figures of a rollback come with the workers' acknowledgement, those of any other decision with it."""
+    status = make.status(run=make.run(outcome=outcome, time_to_zero_ms=time_to_zero_ms))
+    assert has_figures(status) is complete
+
+
+def decision(**changes: Any) -> Decision:
+    fields: dict[str, Any] = {
+        "outcome": "ROLLED_BACK", "metric": "error", "weight": 1000, "live_candidate_requests": 2, "decided_at": 105.9,
+        "fault_began": 100.0,
+    }  # fmt: skip
+    return Decision(**(fields | changes))
+
+
+def test_nothing_against_what_was_expected() -> None:
+    """A crash that is rolled back for errors, and a healthy candidate that is promoted, are as expected."""
+    assert against_decision(SCENARIOS["crash"], decision()) == []
+    promoted = decision(outcome="PROMOTED", metric=None, weight=10000, fault_began=None)
+    assert against_decision(SCENARIOS["good"], promoted) == []
+    assert decision().fault_to_decision_s == 5.9
+
+
+@pytest.mark.parametrize(
+    ("changes", "objection"),
+    [
+        ({"outcome": "INCONCLUSIVE"}, "outcome: INCONCLUSIVE; expected ROLLED_BACK"),
+        ({"metric": "lat_p95"}, "metric: lat_p95 is named; expected error"),
+        ({"metric": None}, "metric: none is named; expected error"),
+        ({"live_candidate_requests": 0}, "live requests to the candidate: 0"),
+        ({"fault_began": None}, "fault: it had not begun"),
+        ({"decided_at": None}, "fault: nothing was decided after it had begun"),
+        ({"fault_began": 106.0}, "fault: it began 0.1 s after the decision"),
+        ({"weight": 999}, "weight: 9.99 % at the decision; at least 10 % is needed"),
+    ],
+)
+def test_right_outcome_for_the_wrong_reason_is_wrong(changes: dict[str, Any], objection: str) -> None:
+    """A rollback counts only for the scenario's metric, from live traffic, after the fault; else it is said why."""
+    (found,) = against_decision(SCENARIOS["crash"], decision(**changes))
+    assert found.startswith(objection)
+
+
+@pytest.mark.parametrize(
+    ("load", "objection"),
+    [
+        (Load(sent=9, compared=3, failures=1), "clients: 1 requests failed and 0 were never sent"),
+        (Load(sent=9, compared=3, unsent=2), "clients: 0 requests failed and 2 were never sent"),
+        (Load(sent=9, compared=3, wrong_answers=1), "clients: 1 of 3 compared answers were wrong"),
+        (Load(sent=9), "clients: no answer was compared"),
+    ],
+)
+def test_what_clients_may_not_suffer(load: Load, objection: str) -> None:
+    """A failed, unsent or wrong request is an objection, and so is not having compared any."""
+    (found,) = against_service(load)
+    assert found.startswith(objection)
+    assert against_service(Load(sent=9, compared=3)) == []

@@ -8,25 +8,30 @@ from demo.load_view import Load
 from demo.result import Result, build, report, warm_up_of
 from demo.scenarios import SCENARIOS
 from demo.sizing import Sizing
-from wire.admin import JournalLine, ParityView
+from wire.admin import JournalLine
+
+AT = 1_800_000_000.0
 
 
 def result(make: Any, name: str = "crash", **changes: Any) -> Result:
     run = make.run(
         outcome="ROLLED_BACK", metric="error", rule="breaker", decided_weight=1000, time_to_zero_ms=4.2,
-        live_candidate_requests=41, state="rolled_back",
+        live_candidate_requests=41, state="rolled_back", decided_at=AT + 61.5,
     )  # fmt: skip
     status = make.status(state="rolled_back", weight=0, run=run)
     fields: dict[str, Any] = {
-        "scenario": SCENARIOS[name], "outcome": "ROLLED_BACK", "status": status, "judged": status,
-        "live_candidate_requests": 41,
+        "scenario": SCENARIOS[name], "outcome": "ROLLED_BACK", "status": status,
+        "arms": [msgspec.structs.replace(arm, emulated=arm.role == "candidate") for arm in status.arms],
         "load": Load(sent=300, answered=300, compared=70), "sizing": Sizing(412.0, 8.1, "tpu", {}),
         "health": {"baseline": make.health(), "candidate": make.health(source="compiled")},
         "journal": [
-            JournalLine(seq=1, at=5.0, run_id="r", epoch=1, kind="start", who="demo", text="run opened"),
-            JournalLine(seq=2, at=66.5, run_id="r", epoch=2, kind="rollback", who="gateway", text="error " + "x " * 80),
+            JournalLine(seq=1, at=AT, run_id="r", epoch=1, kind="start", who="demo", text="run opened"),
+            JournalLine(
+                seq=2, at=AT + 61.5, run_id="r", epoch=2, kind="rollback", who="gateway", text="error " + "x " * 80
+            ),
+            JournalLine(seq=3, at=AT + 61.6, run_id="r", epoch=2, kind="zero", who="gateway", text="zero everywhere"),
         ],
-        "step_scale": 1.0, "fault_to_decision_s": 5.9, "canary_s": 50.0, "duration_s": 99.0,
+        "step_scale": 1.0, "fault_began": AT + 55.6, "canary_s": 50.0, "duration_s": 99.0,
     }  # fmt: skip
     return build(**(fields | changes))
 
@@ -35,9 +40,10 @@ def test_result_holds_what_programs_read(make: Any) -> None:
     """The file says outcome, metric, rule, weight in percent, live requests, time to zero, failures and warm-up."""
     found = msgspec.json.decode(msgspec.json.encode(result(make)))
     expected = {
-        "scenario": "crash", "outcome": "ROLLED_BACK", "as_expected": True, "metric": "error", "rule": "breaker",
-        "weight": 10.0, "live_candidate_requests": 41, "time_to_zero_ms": 4.2, "locust_requests": 300,
-        "locust_failures": 0, "wrong_answers": 0, "min_cosine": 0.99123, "emulated": True, "duration_s": 99.0,
+        "scenario": "crash", "outcome": "ROLLED_BACK", "as_expected": True, "objections": [], "metric": "error",
+        "rule": "breaker", "weight": 10.0, "live_candidate_requests": 41, "time_to_zero_ms": 4.2,
+        "fault_to_decision_s": 5.9, "locust_requests": 300, "locust_failures": 0, "wrong_answers": 0,
+        "min_cosine": 0.99123, "emulated": True, "duration_s": 99.0,
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert found["warm_up"]["tpu"]["cache"] == "cold"
@@ -45,24 +51,36 @@ def test_result_holds_what_programs_read(make: Any) -> None:
     assert "emulated" in found["labels"]["tpu"]
 
 
-@pytest.mark.parametrize("load", [Load(sent=300, failures=1), Load(sent=299, unsent=1)])
-def test_a_failed_client_fails_the_demo(make: Any, load: Load) -> None:
-    """The right outcome with a request that failed, or was never sent, does not pass."""
+@pytest.mark.parametrize(
+    "load", [Load(compared=7, failures=1), Load(compared=7, unsent=1), Load(compared=7, wrong_answers=1), Load()]
+)
+def test_a_badly_served_client_fails_the_demo(make: Any, load: Load) -> None:
+    """The right outcome with a request that failed, was never sent or wrong, or with none compared, does not pass."""
     seen = result(make, load=load)
-    assert (seen.as_expected, seen.locust_failures, seen.passed) == (True, 1, False)
+    assert (seen.as_expected, len(seen.objections), seen.passed) == (True, 1, False)
+    assert result(make).passed
 
 
 def test_wrong_outcome_fails_the_demo(make: Any) -> None:
-    """A rollback in the healthy scenario does not pass."""
+    """A rollback in the healthy scenario does not pass, nor does a rollback without the fault."""
     assert not result(make, "good").passed
+    unprovoked = result(make, fault_began=None)
+    assert (unprovoked.as_expected, unprovoked.fault_to_decision_s, unprovoked.passed) == (False, None, False)
 
 
-def test_figures_survive_a_gateway_that_cleared_them(make: Any) -> None:
-    """Parity and metrics come from the last status that had them."""
-    done = make.status(verdict=None, parity=ParityView(), run=make.run(outcome="PROMOTED", decided_weight=10000))
-    seen = result(make, "good", outcome="PROMOTED", status=done, judged=make.status())
-    assert (seen.parity_pairs, seen.weight, seen.passed) == (120, 100.0, True)
-    assert [metric.metric for metric in seen.metrics] == ["error"]
+def test_emulation_is_what_the_arms_say(make: Any) -> None:
+    """Whether a device was emulated comes from the arms, not from what was meant to run."""
+    arms = [msgspec.structs.replace(arm, emulated=False) for arm in make.status().arms]
+    assert result(make).emulated
+    assert not result(make, arms=arms).emulated
+
+
+def test_reason_is_that_of_the_decision(make: Any) -> None:
+    """What the journal says after the decision is not why; of a run without one it is its last word."""
+    assert result(make).reason.startswith("error x x")
+    held = make.status(state="held")
+    assert result(make, outcome="INCONCLUSIVE", status=held).reason == "zero everywhere"
+    assert result(make, journal=[]).reason == ""
 
 
 @pytest.mark.parametrize(("source", "cache"), [("eager", "none"), ("cache", "warm"), ("compiled", "cold")])
@@ -88,4 +106,7 @@ def test_report_explains(make: Any) -> None:
 
 def test_report_says_what_was_expected(make: Any) -> None:
     """An unexpected outcome says what it should have been."""
-    assert "expected PROMOTED and no failure seen by a client" in report(result(make, "good"))
+    text = report(result(make, "good", load=Load(compared=7, wrong_answers=1)))
+    assert "(scenario good: NOT as expected)" in text
+    assert "  ! outcome: ROLLED_BACK; expected PROMOTED\n" in text
+    assert "  ! clients: 1 of 7 compared answers were wrong" in text

@@ -37,22 +37,28 @@ def test_live_view_is_readable_without_colour(make: Any) -> None:
 
 
 def test_line_view_speaks_rarely(make: Any) -> None:
-    """In a log a line comes every few seconds, and at once when phase or state changes."""
+    """In a log a line comes every few seconds, and at once when the phase or a state changes."""
     stream = io.StringIO()
     scene = Scene(SCENARIOS["good"], phase="warm-up")
     with LineView(stream) as view:
         for now in (0.0, 0.5, 1.0, 3.5):
             scene.now = now
             view.show(scene)
-        scene.now, scene.phase = 3.6, "canary"
+        scene.now, scene.health["baseline"] = 4.5, make.health(state="warming")
         view.show(scene)
-        scene.now, scene.status = 3.7, make.status(state="baking")
+        scene.now, scene.health["baseline"] = 4.6, make.health()
+        view.show(scene)
+        scene.now, scene.phase = 4.7, "canary"
+        view.show(scene)
+        scene.now, scene.status = 4.8, make.status(state="baking")
         view.show(scene)
     assert [line.split("  ")[:2] for line in stream.getvalue().splitlines()] == [
         ["warm-up", "0 s"],
         ["warm-up", "4 s"],
-        ["canary", "4 s"],
-        ["canary", "4 s"],
+        ["warm-up", "4 s"],
+        ["warm-up", "5 s"],
+        ["canary", "5 s"],
+        ["canary", "5 s"],
     ]
 
 
