@@ -13,7 +13,9 @@ import uvloop
 from server.adapters.access_log import AccessLogFile
 from server.adapters.asgi.admin import AdminView, admin_app
 from server.adapters.asgi.data import DataView, data_app
+from server.adapters.asgi.exchange import Exchange
 from server.adapters.asgi.health import Served, health_body, identity_of
+from server.adapters.asgi.hosts import HostGuard
 from server.adapters.asgi.listen import UvicornListener, bind
 from server.adapters.clock import SystemClock
 from server.adapters.log import JsonLog
@@ -35,10 +37,15 @@ from wire.health import Identity
 
 # How long an open connection may still bring a request after the data port was closed.
 LINGER_S = 0.5
+# Together below the 1,024 open files that a process usually has.
+DATA_CONNECTIONS = 768
+ADMIN_CONNECTIONS = 64
 
 
 def run(settings: Settings, *, emulator_allowed: bool) -> int:
-    """Serves until a signal. 0: drained; 1: the server had failed, or a port could not be opened."""
+    """Serves until a signal. 0: drained; 1: the server had failed, or a port could not be opened, or the drain cut off
+    requests or lost the worker.
+    """
     log = JsonLog()
     log.take_over()
     try:
@@ -77,7 +84,7 @@ class Server:
             catalogue=str(catalogue),
             strict=settings.strict,
         )
-        self._access_log = AccessLogFile(settings.access_log)
+        self._access_log = AccessLogFile(settings.access_log, log)
         self._tokenizer = FolderTokenizer(settings.model.path)
         self._link = ProcessLink(log)
         self._batcher = Batcher(catalogue, settings.queue.max_rows, self._link.run, self._clock, self._telemetry)
@@ -94,9 +101,12 @@ class Server:
             settings.model.name,
             lambda: self._supervisor.life,
             lambda: self._supervisor.facts,
+            catalogue,
             self._tokenizer,
             self._batcher,
+            self._clock,
         )
+        exchange = Exchange(lambda: self._identity, self._clock, self._telemetry, self._access_log, log)
         self._data = UvicornListener(
             data_app(
                 DataView(
@@ -106,25 +116,23 @@ class Server:
                     facts=lambda: self._supervisor.facts,
                     identity=lambda: self._identity,
                     predictor=predictor,
-                    clock=self._clock,
-                    telemetry=self._telemetry,
-                    access_log=self._access_log,
-                    log=log,
+                    exchange=exchange,
                 )
             ),
             data,
+            max_connections=DATA_CONNECTIONS,
             linger_s=LINGER_S,
         )
+        health_port = admin_app(
+            AdminView(
+                life=lambda: self._supervisor.life,
+                health=lambda: health_body(self._supervisor.life, self._supervisor.facts, self._clock.monotonic()),
+                metrics=self._telemetry.exposition,
+                metrics_type=self._telemetry.content_type,
+            )
+        )
         self._admin = UvicornListener(
-            admin_app(
-                AdminView(
-                    life=lambda: self._supervisor.life,
-                    health=lambda: health_body(self._supervisor.life, self._supervisor.facts, self._clock.monotonic()),
-                    metrics=self._telemetry.exposition,
-                    metrics_type=self._telemetry.content_type,
-                )
-            ),
-            admin,
+            HostGuard(health_port, [settings.admin.host]), admin, max_connections=ADMIN_CONNECTIONS
         )
 
     async def serve(self) -> int:
@@ -148,18 +156,17 @@ class Server:
         loading.cancel()
         stopped.cancel()
         settings = self._settings.drain
-        await drain(
+        kept = await drain(
             self._supervisor,
             self._data,
             self._admin,
             DrainRule(settings.delay_s, settings.limit_s),
             hurry,
             self._log,
-            busy=lambda: self._batcher.busy,
         )
         self._tokenizer.close()
         self._access_log.close()
-        return 1 if failed else 0
+        return 1 if failed or not kept else 0
 
     def _load_tokenizer(self) -> str | None:
         try:

@@ -27,8 +27,11 @@ class JsonLog:
 
     def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         line = msgspec.json.encode({"level": level, "event": event, **fields}, enc_hook=str)
-        self._stream.write(line.decode("utf-8") + "\n")
-        self._stream.flush()
+        try:
+            self._stream.write(line.decode("utf-8") + "\n")
+            self._stream.flush()
+        except OSError:  # nobody reads it, or the disk is full: no reason to stop serving
+            pass
 
 
 class _Handler(logging.Handler):

@@ -66,8 +66,10 @@ class PromTelemetry:
         self._batch_rows.labels("padding").inc(batch.bucket.batch - batch.rows)
         self._phase_seconds.labels("batch").observe(batch_s)
         self._phase_seconds.labels("device").observe(device_s)
-        if compiles:
-            self._compiles.labels("serving").inc(compiles)
+        self._compiles.labels("serving").inc(compiles)
+
+    def batch_failed(self, *, compiles: int) -> None:
+        self._compiles.labels("serving").inc(compiles)
 
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None:
         self._requests.labels(route, str(status), reason).inc()

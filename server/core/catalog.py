@@ -44,15 +44,26 @@ class Catalogue:
     def fit(self, rows: int, longest: int) -> Bucket | ShapeNotServed:
         """The smallest bucket for ``rows`` texts of at most ``longest`` tokens, or why there is none."""
         if rows > self.max_rows or longest > self.max_length:
-            return ShapeNotServed(
-                f"input: got {rows} rows of up to {longest} tokens, "
-                f"this server takes at most {self.max_rows} rows of at most {self.max_length} tokens "
-                f"(catalogue {self}); nothing is truncated",
-                param="input",
-            )
+            return self._outside(f"{rows} rows of up to {longest} tokens")
         return Bucket(
             next(batch for batch in self.batches if batch >= rows),
             next(length for length in self.lengths if length >= longest),
+        )
+
+    def refuse_rows(self, rows: int) -> ShapeNotServed | None:
+        """Why ``rows`` texts are too many, whatever their length; None when they are not."""
+        return self._outside(f"{rows} rows") if rows > self.max_rows else None
+
+    def refuse_length(self, at_least: int) -> ShapeNotServed | None:
+        """Why a text that has ``at_least`` so many tokens is too long; None when it may fit."""
+        return self._outside(f"a text of at least {at_least} tokens") if at_least > self.max_length else None
+
+    def _outside(self, got: str) -> ShapeNotServed:
+        return ShapeNotServed(
+            f"input: got {got}, "
+            f"this server takes at most {self.max_rows} rows of at most {self.max_length} tokens "
+            f"(catalogue {self}); nothing is truncated",
+            param="input",
         )
 
     def __str__(self) -> str:

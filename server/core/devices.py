@@ -9,15 +9,14 @@ CHOICES = "cpu, cuda, tpu, or tpu-emulator for tests"
 
 @dataclass(frozen=True, slots=True)
 class TpuHardware:
-    """What was found: PCI functions of Google's vendor id, and device nodes."""
+    """What was found: PCI functions of Google's vendor id, and device nodes that are Google's."""
 
     pci: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
 
     @property
     def present(self) -> bool:
-        """A Google PCI function. VFIO nodes alone do not count: any passed-through card has one."""
-        return bool(self.pci) or any("accel" in node for node in self.nodes)
+        return bool(self.pci or self.nodes)
 
 
 def refuse_device(kind: DeviceKind, hardware: TpuHardware, *, emulator_allowed: bool) -> str | None:
@@ -28,7 +27,7 @@ def refuse_device(kind: DeviceKind, hardware: TpuHardware, *, emulator_allowed: 
     """
     if kind == "tpu" and not hardware.present:
         return (
-            "device: got tpu, but this machine shows no TPU (no PCI device of vendor 0x1ae0, no /dev/accel*); "
+            "device: got tpu, but this machine shows no TPU (no PCI device of vendor 0x1ae0, no /dev/accel* of it); "
             f"the choices are {CHOICES}"
         )
     if kind == "tpu-emulator" and not emulator_allowed:

@@ -86,21 +86,25 @@ class TokenRows:
     """The tokenised texts of one request. ``masks`` is None when every token counts.
 
     ``width`` does not count columns at the end that no row's mask keeps: they are the caller's own padding.
+    ``field`` is what the caller's protocol calls the ids.
     """
 
     ids: Sequence[Sequence[int]]
     masks: Sequence[Sequence[int]] | None = None
+    field: str = "input"
 
     def __post_init__(self) -> None:
         if not self.ids:
-            raise BadRequest("input: got no rows, at least one is needed", param="input")
+            raise BadRequest(f"{self.field}: got no rows, at least one is needed", param=self.field)
         if self.masks is None:
             if not all(self.ids):
-                raise BadRequest("input: got a row without tokens, each row needs at least one", param="input")
+                raise BadRequest(
+                    f"{self.field}: got a row without tokens, each row needs at least one", param=self.field
+                )
             return
         if len(self.masks) != len(self.ids):
             raise BadRequest(
-                f"attention_mask: got {len(self.masks)} rows for {len(self.ids)} rows of input_ids",
+                f"attention_mask: got {len(self.masks)} rows for {len(self.ids)} rows of {self.field}",
                 param="attention_mask",
             )
         for row, mask in zip(self.ids, self.masks, strict=True):
@@ -131,7 +135,7 @@ class TokenRows:
             return sum(len(row) for row in self.ids)
         return sum(sum(mask) for mask in self.masks)
 
-    def check_vocabulary(self, size: int, *, field: str) -> None:
+    def check_vocabulary(self, size: int) -> None:
         """Raises BadRequest unless every id is in 0..size-1.
 
         A TPU does no bounds check: an id outside the table gives a wrong answer instead of an error.
@@ -139,7 +143,9 @@ class TokenRows:
         for row in self.ids:
             for token in row:
                 if not 0 <= token < size:
-                    raise BadRequest(f"{field}: got token id {token}, allowed are 0 to {size - 1}", param=field)
+                    raise BadRequest(
+                        f"{self.field}: got token id {token}, allowed are 0 to {size - 1}", param=self.field
+                    )
 
 
 def last_kept(mask: Sequence[int]) -> int:

@@ -15,6 +15,10 @@ class Telemetry(Protocol):
         """``batch_s`` from leaving the queue to the vectors' arrival, ``device_s`` the worker's share of it."""
         ...
 
+    def batch_failed(self, *, compiles: int) -> None:
+        """The device could not run a batch; ``compiles`` is what it compiled before it gave up."""
+        ...
+
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None: ...
 
 

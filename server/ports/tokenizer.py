@@ -8,3 +8,10 @@ class Tokenizer(Protocol):
     async def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text with the model's special tokens; nothing is truncated or padded."""
         ...
+
+    def at_least(self, text: str, enough: int) -> int:
+        """A number of tokens, special ones included, that ``text`` has for certain, found without tokenising it.
+
+        Counting ends at ``enough``. 0 is always right.
+        """
+        ...

@@ -58,9 +58,7 @@ class BucketWarm:
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """Every bucket is warm, nothing compiles any more, caches are on disk. ``compiles`` so far, eager ones too."""
-
-    compiles: int
+    """Every bucket is warm, nothing compiles any more, caches are on disk."""
 
 
 @dataclass(frozen=True, slots=True)

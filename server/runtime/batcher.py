@@ -1,16 +1,18 @@
 """Feeds the device: one batch at a time, formed at the moment it falls idle."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from server.core.admission import admit
 from server.core.batch import Batch, Lanes, Waiting, pad, split
 from server.core.catalog import Catalogue
-from server.core.types import Bucket, DeadlinePassed, Internal, NotReady, Refused, ShapeNotServed, TokenRows
+from server.core.types import Bucket, Internal, NotReady, Refused, ShapeNotServed, TokenRows
 from server.ports.clock import Clock
 from server.ports.telemetry import Telemetry
 from server.ports.worker import Finished, Run, RunFailed
+from server.runtime.deadline import late, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,11 @@ class Batcher:
         self._lanes = Lanes(catalogue)
         self._answers: dict[int, asyncio.Future[Vectors]] = {}
         self._on_device: _OnDevice | None = None
+        self._reserved = 0
         self._ticket = 0
         self._runs = 0
         self._dim = 0
         self._closed: str | None = "not open yet"
-
-    @property
-    def busy(self) -> bool:
-        """Whether anything waits or runs."""
-        return bool(self._answers) or self._on_device is not None
 
     def running_s(self, now: float) -> float:
         """How long the batch on the device has been there; 0 when the device is idle."""
@@ -74,21 +72,32 @@ class Batcher:
         self._closed = reason
         self._on_device = None
         self._lanes.clear()
-        self._telemetry.queue_changed(0)
+        self._tell_queue()
         answers, self._answers = self._answers, {}
         for future in answers.values():
             _refuse(future, NotReady(reason))
 
+    @contextmanager
+    def reserved(self, rows: int) -> Iterator[None]:
+        """Holds the place of a request that is still being tokenised: it counts as waiting. Raises a Refused.
+
+        Who leaves this block and calls ``answer`` without awaiting in between cannot lose the place.
+        """
+        self._admit(rows)
+        self._reserved += rows
+        self._tell_queue()
+        try:
+            yield
+        finally:
+            self._reserved -= rows
+            self._tell_queue()
+
     async def answer(self, tokens: TokenRows, arrived: float, deadline: float | None) -> Vectors:
         """Waits for the vectors of one request. Raises a Refused; cancelling takes the request out of its lane."""
-        if self._closed is not None:
-            raise NotReady(self._closed)
         bucket = self._catalogue.fit(tokens.count, tokens.width)
         if isinstance(bucket, ShapeNotServed):
             raise bucket
-        full = admit(self._lanes.rows, tokens.count, self._max_rows)
-        if full is not None:
-            raise full
+        self._admit(tokens.count)
         self._ticket += 1
         ticket = self._ticket
         future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
@@ -96,16 +105,12 @@ class Batcher:
         self._lanes.add(Waiting(ticket, tokens, bucket.length, arrived, deadline))
         self._pump()
         try:
-            if deadline is None:
+            async with until(deadline, self._clock):
                 return await future
-            async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
-                return await future
-        except TimeoutError:
-            raise _late() from None
         finally:
             self._answers.pop(ticket, None)
             if self._lanes.remove(ticket):
-                self._telemetry.queue_changed(self._lanes.rows)
+                self._tell_queue()
 
     def finished(self, event: Finished) -> None:
         """A batch's vectors arrived."""
@@ -127,11 +132,22 @@ class Batcher:
         done = self._landed(event.number)
         if done is None:
             return
+        self._telemetry.batch_failed(compiles=event.compiles)
         for member in done.batch.members:
             future = self._answers.pop(member.ticket, None)
             if future is not None:
                 _refuse(future, Internal(f"the device failed on this batch: {event.error}"))
         self._pump()
+
+    def _admit(self, rows: int) -> None:
+        if self._closed is not None:
+            raise NotReady(self._closed)
+        full = admit(self._lanes.rows + self._reserved, rows, self._max_rows)
+        if full is not None:
+            raise full
+
+    def _tell_queue(self) -> None:
+        self._telemetry.queue_changed(self._lanes.rows + self._reserved)
 
     def _landed(self, number: int) -> _OnDevice | None:
         done = self._on_device
@@ -147,17 +163,13 @@ class Batcher:
             for waiting in turn.late:
                 future = self._answers.pop(waiting.ticket, None)
                 if future is not None:
-                    _refuse(future, _late())
+                    _refuse(future, late())
             if turn.batch is not None:
                 self._runs += 1
                 self._on_device = _OnDevice(self._runs, turn.batch, now)
                 ids, mask = pad(turn.batch)
                 self._send(Run(self._runs, turn.batch.bucket, ids, mask))
-        self._telemetry.queue_changed(self._lanes.rows)
-
-
-def _late() -> DeadlinePassed:
-    return DeadlinePassed("deadline: the time that the caller named has passed")
+        self._tell_queue()
 
 
 def _refuse(future: "asyncio.Future[Vectors]", refusal: Refused) -> None:

@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from server.core.admission import deadline_at
+from server.core.catalog import Catalogue
 from server.core.lifecycle import Life
-from server.core.types import BadRequest, Bucket, EngineFacts, ModelNotFound, NotReady, TokenRows
+from server.core.types import BadRequest, Bucket, EngineFacts, ModelNotFound, NotReady, ShapeNotServed, TokenRows
+from server.ports.clock import Clock
 from server.ports.tokenizer import Tokenizer
 from server.runtime.batcher import Batcher
+from server.runtime.deadline import until
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,18 @@ class Predictor:
         model: str,
         life: Callable[[], Life],
         facts: Callable[[], EngineFacts | None],
+        catalogue: Catalogue,
         tokenizer: Tokenizer,
         batcher: Batcher,
+        clock: Clock,
     ) -> None:
         self._model = model
         self._life = life
         self._facts = facts
+        self._catalogue = catalogue
         self._tokenizer = tokenizer
         self._batcher = batcher
+        self._clock = clock
 
     def check_serving(self) -> EngineFacts:
         """The engine's facts, or NotReady with the state's sentence."""
@@ -55,16 +62,21 @@ class Predictor:
             raise ModelNotFound(f"{param}: got {name!r}, this server serves {self._model!r}", param=param)
 
     async def texts(self, texts: Sequence[str], arrived: float, deadline_ms: int | None) -> Prediction:
-        """Vectors of texts. Raises a Refused."""
+        """Vectors of texts. Raises a Refused; what cannot be served is not tokenised first."""
         self.check_serving()
-        if not texts:
-            raise BadRequest("input: got no texts, at least one is needed", param="input")
-        return await self.tokens(TokenRows(await self._tokenizer.encode(texts)), arrived, deadline_ms)
+        self._check_texts(texts)
+        with self._batcher.reserved(len(texts)):
+            async with until(deadline_at(arrived, deadline_ms), self._clock):
+                ids = await self._tokenizer.encode(texts)
+        return await self.tokens(TokenRows(ids), arrived, deadline_ms)
 
     async def tokens(self, tokens: TokenRows, arrived: float, deadline_ms: int | None) -> Prediction:
         """Vectors of ready-made token ids. Raises a Refused."""
         facts = self.check_serving()
-        tokens.check_vocabulary(facts.vocabulary, field="input")
+        bucket = self._catalogue.fit(tokens.count, tokens.width)
+        if isinstance(bucket, ShapeNotServed):
+            raise bucket
+        tokens.check_vocabulary(facts.vocabulary)
         vectors = await self._batcher.answer(tokens, arrived, deadline_at(arrived, deadline_ms))
         return Prediction(
             data=vectors.data,
@@ -77,3 +89,14 @@ class Predictor:
             device_s=vectors.device_s,
             compiles=vectors.compiles,
         )
+
+    def _check_texts(self, texts: Sequence[str]) -> None:
+        if not texts:
+            raise BadRequest("input: got no texts, at least one is needed", param="input")
+        refused = self._catalogue.refuse_rows(len(texts))
+        if refused is not None:
+            raise refused
+        for text in texts:
+            refused = self._catalogue.refuse_length(self._tokenizer.at_least(text, self._catalogue.max_length + 1))
+            if refused is not None:
+                raise refused

@@ -26,7 +26,11 @@ from server.ports.worker import (
 from server.runtime.batcher import Batcher
 
 WATCH_S = 1.0
+# After a stall of this process a timer may run before the words that wait in the socket are read.
+READ_S = 0.1
 BATCH_LIMIT_S = 60.0
+# One request can fail its batch; a device that fails so many in a row answers nobody.
+FAILED_BATCHES_LIMIT = 5
 
 
 class Supervisor:
@@ -51,6 +55,7 @@ class Supervisor:
         self._on_facts = on_facts
         self._heard = clock.monotonic()
         self._watch: asyncio.Task[None] | None = None
+        self._failed_batches = 0
         self.life = Life(since=self._heard, buckets=len(start.buckets))
         self.facts: EngineFacts | None = None
 
@@ -74,10 +79,10 @@ class Supervisor:
             case Beat():
                 pass
             case Finished():
+                self._failed_batches = 0
                 self._batcher.finished(event)
             case RunFailed():
-                self._log.error("batch_failed", number=event.number, error=event.error)
-                self._batcher.run_failed(event)
+                self._run_failed(event)
             case Failed(reason):
                 self.fail(reason)
             case _ if self.life.state not in (State.STARTING, State.LOADING, State.WARMING):
@@ -127,6 +132,13 @@ class Supervisor:
         self._batcher.close("server: stopped")
         await self._link.kill()
 
+    def _run_failed(self, event: RunFailed) -> None:
+        self._failed_batches += 1
+        self._log.error("batch_failed", number=event.number, error=event.error)
+        self._batcher.run_failed(event)
+        if self._failed_batches >= FAILED_BATCHES_LIMIT:
+            self.fail(f"worker: {self._failed_batches} batches in a row failed, the last one with {event.error}")
+
     def _loaded(self, facts: EngineFacts) -> None:
         self.facts = facts
         self._on_facts(facts)
@@ -151,11 +163,20 @@ class Supervisor:
     async def _watch_silence(self) -> None:
         while True:
             await asyncio.sleep(WATCH_S)
-            now = self._clock.monotonic()
-            silent, running = now - self._heard, self._batcher.running_s(now)
-            if silent_too_long(self.life, silent):
-                self.fail(f"worker: nothing heard for {silent:.0f} s")
+            if self._given_up() is None:
+                continue
+            await asyncio.sleep(READ_S)
+            reason = self._given_up()
+            if reason is not None:
+                self.fail(reason)
                 await self._link.kill()
-            elif running > BATCH_LIMIT_S:
-                self.fail(f"worker: a batch has been on the device for {running:.0f} s")
-                await self._link.kill()
+
+    def _given_up(self) -> str | None:
+        """Why the worker counts as dead, if it does."""
+        now = self._clock.monotonic()
+        silent, running = now - self._heard, self._batcher.running_s(now)
+        if silent_too_long(self.life, silent):
+            return f"worker: nothing heard for {silent:.0f} s"
+        if running > BATCH_LIMIT_S:
+            return f"worker: a batch has been on the device for {running:.0f} s"
+        return None

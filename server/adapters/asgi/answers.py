@@ -11,7 +11,7 @@ from wire.errors import STATUS, Reason, error_body
 
 JSON: Final = "application/json"
 # Seconds after which asking again is worth while.
-RETRY_AFTER: Final[dict[Reason, str]] = {Reason.NOT_READY: "5", Reason.DRAINING: "1", Reason.QUEUE_FULL: "1"}
+RETRY_AFTER: Final[dict[Reason, str]] = {Reason.NOT_READY: "5", Reason.QUEUE_FULL: "1"}
 MAX_BODY: Final = 1024 * 1024
 
 
@@ -19,10 +19,12 @@ def json_response(content: bytes, headers: Mapping[str, str] | None = None, stat
     return Response(content=content, status_code=status, media_type=JSON, headers=dict(headers or {}))
 
 
-def refusal_response(path: str, reason: Reason, message: str, param: str | None = None) -> Response[bytes]:
-    """The error in the shape that clients of ``path`` expect."""
+def refusal_response(
+    path: str, reason: Reason, message: str, param: str | None = None, *, close: bool = False
+) -> Response[bytes]:
+    """The error in the shape that clients of ``path`` expect. ``close`` ends the connection after it."""
     headers = {"retry-after": RETRY_AFTER[reason]} if reason in RETRY_AFTER else {}
-    if reason is Reason.BODY_TOO_LARGE:
+    if close or reason is Reason.BODY_TOO_LARGE:
         headers["connection"] = "close"
     return json_response(error_body(path, reason, message, param=param), headers, STATUS[reason])
 
@@ -37,8 +39,6 @@ def reason_of(error: Exception) -> tuple[Reason, str, str | None]:
                 return Reason.ROUTE_NOT_FOUND, "route: this server has no such path", None
             case 405:
                 return Reason.METHOD_NOT_ALLOWED, f"method: {error.detail}", None
-            case 413:
-                return Reason.BODY_TOO_LARGE, f"body: larger than the {MAX_BODY} bytes that are allowed", None
             case status if status < 500:
                 return Reason.BAD_REQUEST, f"request: {error.detail}", None
             case _:

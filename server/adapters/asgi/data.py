@@ -1,32 +1,28 @@
 """The data port: both inference protocols, metadata and OIP health."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-from litestar import Litestar, Request, Response, get, post
+from litestar import Litestar, Response, get, post
 from litestar.datastructures import MutableScopeHeaders
+from litestar.params import FromPath
 from litestar.types import Message, Scope
 
 from server.adapters.asgi import oip, openai
-from server.adapters.asgi.answers import JSON, MAX_BODY, answer_error, json_response, reason_of, refusal_response
+from server.adapters.asgi.answers import answer_error, json_response
+from server.adapters.asgi.exchange import MAX_REQUEST_ID, AnyRequest, Exchange
 from server.core.lifecycle import Life, State
-from server.core.types import EngineFacts, Internal, ModelNotFound, NotReady, Refused, TokenRows
-from server.ports.clock import Clock
-from server.ports.telemetry import AccessLog, Log, Telemetry
+from server.core.types import EngineFacts, Internal, ModelNotFound, NotReady, TokenRows
 from server.runtime.predict import Prediction, Predictor
 from wire import headers
-from wire.errors import Reason
 from wire.health import Identity
 from wire.oip import ModelMetadata, ServerMetadata, TensorMetadata
 from wire.openai import PATH as EMBEDDINGS
 
 INFER: Final = "/v2/models/{model}/infer"
-MAX_REQUEST_ID: Final = 200
-AnyRequest = Request[Any, Any, Any]
-Work = Callable[[bytes, float, int | None], Awaitable[tuple[Prediction, bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +35,19 @@ class DataView:
     facts: Callable[[], EngineFacts | None]
     identity: Callable[[], Identity | None]
     predictor: Predictor
-    clock: Clock
-    telemetry: Telemetry
-    access_log: AccessLog
-    log: Log
+    exchange: Exchange
 
 
 def data_app(view: DataView) -> Litestar:
     """The application of the data port."""
-    exchange = _Exchange(view)
+    exchange = view.exchange
 
     @post(EMBEDDINGS, status_code=200)
     async def embeddings(request: AnyRequest) -> Response[bytes]:
         return await exchange.run(request, EMBEDDINGS, lambda *given: _embed(view, *given))
 
     @post("/v2/models/{model:str}/infer", status_code=200)
-    async def infer(request: AnyRequest, model: str) -> Response[bytes]:
+    async def infer(request: AnyRequest, model: FromPath[str]) -> Response[bytes]:
         return await exchange.run(request, INFER, lambda *given: _infer(view, model, *given))
 
     @get("/v2")
@@ -62,7 +55,7 @@ def data_app(view: DataView) -> Litestar:
         return json_response(msgspec.json.encode(ServerMetadata("tpu-canary", view.version, [])))
 
     @get("/v2/models/{model:str}")
-    async def model_metadata(model: str) -> Response[bytes]:
+    async def model_metadata(model: FromPath[str]) -> Response[bytes]:
         _check_model(view, model)
         return json_response(msgspec.json.encode(_metadata(view)))
 
@@ -78,7 +71,7 @@ def data_app(view: DataView) -> Litestar:
         return json_response(b'{"ready":true}')
 
     @get("/v2/models/{model:str}/ready")
-    async def model_ready(model: str) -> Response[bytes]:
+    async def model_ready(model: FromPath[str]) -> Response[bytes]:
         _check_model(view, model)
         _check_ready(view)
         return json_response(msgspec.json.encode({"name": model, "ready": True}))
@@ -89,7 +82,6 @@ def data_app(view: DataView) -> Litestar:
         exception_handlers={Exception: answer_error},
         logging_config=None,
         openapi_config=None,
-        request_max_body_size=MAX_BODY,
     )
 
 
@@ -148,87 +140,6 @@ def _metadata(view: DataView) -> ModelMetadata:
         outputs=[TensorMetadata(oip.OUTPUT, "FP32", [-1, facts.dim])],
         parameters={**msgspec.structs.asdict(identity), "identity_digest": identity.digest()},
     )
-
-
-class _Exchange:
-    """One inference request from arrival to answer: timed, counted and logged, whatever comes of it."""
-
-    def __init__(self, view: DataView) -> None:
-        self._view = view
-
-    async def run(self, request: AnyRequest, route: str, work: Work) -> Response[bytes]:
-        view = self._view
-        arrived = view.clock.monotonic()
-        prediction: Prediction | None = None
-        try:
-            prediction, content = await self._answer(request, arrived, work)
-            response, reason = json_response(content, _timings(prediction, view.identity())), ""
-        except Exception as error:  # every failure becomes an answer in the protocol's shape
-            code, message, param = reason_of(error)
-            if code is Reason.INTERNAL:
-                view.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
-            response, reason = refusal_response(request.url.path, code, message, param), str(code)
-        self._note(request, route, response.status_code or 200, reason, prediction, view.clock.monotonic() - arrived)
-        return response
-
-    async def _answer(self, request: AnyRequest, arrived: float, work: Work) -> tuple[Prediction, bytes]:
-        refused = _unsupported(request)
-        if refused is not None:
-            raise refused
-        deadline = request.headers.get(headers.DEADLINE_MS)
-        return await work(
-            await request.body(), arrived, None if deadline is None else headers.parse_deadline_ms(deadline)
-        )
-
-    def _note(
-        self, request: AnyRequest, route: str, status: int, reason: str, answered: Prediction | None, seconds: float
-    ) -> None:
-        queue_s = None if answered is None else answered.queue_s
-        self._view.telemetry.request_done(route, status, reason, seconds, queue_s)
-        self._view.access_log.write(
-            {
-                "at": round(self._view.clock.wall(), 6),
-                "request_id": request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
-                "epoch": request.headers.get(headers.EPOCH, ""),
-                "shadow": request.headers.get(headers.SHADOW) == "1",
-                "route": route,
-                "status": status,
-                "reason": reason,
-                "bucket": "" if answered is None else str(answered.bucket),
-                "rows": 0 if answered is None else answered.rows,
-                "ms": round(seconds * 1000, 3),
-            }
-        )
-
-
-class _UnsupportedMediaType(Refused):
-    reason = "unsupported_media_type"
-
-
-def _unsupported(request: AnyRequest) -> Refused | None:
-    """JSON without encoding is what this version reads; no content type at all counts as JSON."""
-    if "inference-header-content-length" in request.headers:
-        return _UnsupportedMediaType("body: binary tensors are not in this version; send JSON data")
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
-        return _UnsupportedMediaType(f"content-encoding: got {encoding!r}, allowed is identity")
-    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if kind != JSON:
-        return _UnsupportedMediaType(f"content-type: got {kind!r}, allowed is {JSON}")
-    return None
-
-
-def _timings(prediction: Prediction, identity: Identity | None) -> dict[str, str]:
-    """What the gateway reads of each answer. Milliseconds."""
-    return {
-        headers.BUCKET: str(prediction.bucket),
-        headers.ROWS: str(prediction.rows),
-        headers.QUEUE_MS: f"{prediction.queue_s * 1000:.3f}",
-        headers.BATCH_MS: f"{prediction.batch_s * 1000:.3f}",
-        headers.DEVICE_MS: f"{prediction.device_s * 1000:.3f}",
-        headers.COMPILES: str(prediction.compiles),
-        headers.IDENTITY: "" if identity is None else identity.digest(),
-    }
 
 
 class _Farewell:

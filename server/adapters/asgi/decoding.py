@@ -15,6 +15,8 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         return decoder.decode(body)
     except msgspec.MsgspecError as error:
         raise BadRequest(f"body: {error}", param=field_of(str(error))) from error
+    except RecursionError as error:  # msgspec follows the nesting on the stack
+        raise BadRequest("body: is nested too deeply") from error
     except UnicodeDecodeError as error:
         raise BadRequest("body: is not UTF-8") from error
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import uvicorn
 
+from server.adapters.asgi.connection import bounded
+
 # Longer than a client's pool keeps a connection, so that it is the client who closes an idle one.
 KEEP_ALIVE_S: Final = 75
 BACKLOG: Final = 1024
@@ -21,6 +23,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.listening = asyncio.Event()
         self.linger_s = 0.0
+        self.cut_off = 0
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -44,9 +47,17 @@ class _Server(uvicorn.Server):
         for connection in waiting:
             await loop.connect_accepted_socket(self._protocol, connection)
         end = loop.time() + self.linger_s
-        while self.server_state.connections and loop.time() < end:  # noqa: ASYNC110  # uvicorn has no event for it
+        connections = self.server_state.connections
+        while connections and loop.time() < end and not self.force_exit:  # noqa: ASYNC110  # uvicorn has no event for it
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
+
+    async def _wait_tasks_to_complete(self) -> None:
+        """Counts whom the wait ends without: at the time limit uvicorn cancels it, and then them."""
+        try:
+            await super()._wait_tasks_to_complete()
+        finally:
+            self.cut_off = len(self.server_state.tasks)
 
     def _protocol(self) -> asyncio.Protocol:
         protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
@@ -61,7 +72,8 @@ class UvicornListener:
     ``linger_s`` is how long open connections may still bring a request after the port was closed.
     """
 
-    def __init__(self, app: Any, bound: socket.socket, *, linger_s: float = 0.0) -> None:
+    def __init__(self, app: Any, bound: socket.socket, *, max_connections: int, linger_s: float = 0.0) -> None:
+        self._max_connections = max_connections
         self._linger_s = linger_s
         self._app = app
         self._bound = bound
@@ -79,7 +91,7 @@ class UvicornListener:
             self._app,
             access_log=False,
             backlog=BACKLOG,
-            http="httptools",
+            http=bounded(self._max_connections),
             lifespan="off",
             log_config=None,
             proxy_headers=False,
@@ -96,15 +108,21 @@ class UvicornListener:
             await self._task
         return self._task
 
-    async def close(self, limit_s: float) -> None:
+    async def close(self, limit_s: float) -> int:
         """See Listener."""
         if self._server is None or self._task is None:
-            return
+            return 0
         # A whole number by its annotation; the event loop that gets it takes fractions.
         self._server.config.timeout_graceful_shutdown = max(1, round(limit_s))
         self._server.linger_s = min(self._linger_s, limit_s)
         self._server.should_exit = True
         await self._task
+        return self._server.cut_off
+
+    def hurry(self) -> None:
+        """See Listener."""
+        if self._server is not None:
+            self._server.force_exit = True
 
 
 def accepted_by_the_kernel(listening: socket.socket) -> list[socket.socket]:

@@ -51,7 +51,7 @@ def parse(body: bytes) -> Question:
     if "input_ids" in tensors and set(tensors) <= {"input_ids", "attention_mask"}:
         ids = _matrix(tensors["input_ids"])
         mask = _matrix(tensors["attention_mask"]) if "attention_mask" in tensors else None
-        return Question(request.id, None, TokenRows(ids, mask))
+        return Question(request.id, None, TokenRows(ids, mask, field="input_ids"))
     raise BadRequest(f"inputs: got {sorted(tensors)}, allowed are {ALLOWED}", param="inputs")
 
 

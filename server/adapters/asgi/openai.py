@@ -1,6 +1,5 @@
 """POST /v1/embeddings: bytes to a question, and vectors to bytes."""
 
-import base64
 from dataclasses import dataclass
 
 import msgspec
@@ -10,7 +9,7 @@ import orjson
 from server.adapters.asgi.decoding import decode
 from server.core.types import BadRequest, TokenRows
 from server.runtime.predict import Prediction
-from wire.openai import MAX_ITEMS, EmbeddingRequest
+from wire.openai import MAX_ITEMS, EmbeddingRequest, encode_base64
 
 _decoder = msgspec.json.Decoder(EmbeddingRequest)
 
@@ -51,7 +50,7 @@ def _input(given: object) -> tuple[list[str] | None, TokenRows | None]:
 
 
 def render(prediction: Prediction, question: Question) -> bytes:
-    """The response body. Raises BadRequest for dimensions that this model cannot give."""
+    """The response body. ``check_dimensions`` has passed by then."""
     rows = np.frombuffer(prediction.data, dtype=np.float32).reshape(prediction.rows, prediction.dim)
     if question.dimensions is not None:
         rows = shorten(rows, question.dimensions)
@@ -59,7 +58,7 @@ def render(prediction: Prediction, question: Question) -> bytes:
         {
             "object": "embedding",
             "index": index,
-            "embedding": base64.b64encode(row.tobytes()).decode("ascii") if question.base64 else row,
+            "embedding": encode_base64(row.tobytes()) if question.base64 else row,
         }
         for index, row in enumerate(rows)
     ]

@@ -33,10 +33,6 @@ class ProcessLink:
         self._line_ended = asyncio.Event()
         self._ending = False
 
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
     async def spawn(self, start: Start, receive: Callable[[WorkerEvent], None], lost: Callable[[str], None]) -> None:
         """See WorkerLink. Raises OSError when no process can be started."""
         ours, theirs = socket.socketpair()
@@ -94,10 +90,6 @@ class ProcessLink:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def drained(self) -> None:
-        """Returns when the worker's stderr was read to its end."""
-        await asyncio.gather(*(task for task in self._tasks if task.get_name() == "worker-stderr"))
-
     @property
     def ending(self) -> bool:
         return self._ending
@@ -125,7 +117,7 @@ class ProcessLink:
 
 
 class _Once:
-    """Tells the first reason of a loss that nobody asked for, and ends the process that is no longer heard."""
+    """Tells the first reason of a loss that nobody asked for, and no other."""
 
     def __init__(self, lost: Callable[[str], None], link: ProcessLink) -> None:
         self._lost = lost

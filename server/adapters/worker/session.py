@@ -44,7 +44,7 @@ class Session:
         module = model.module
         module.bert.to(_DTYPES[self._start.dtype])
         self._module = module.to(self._torch_name)
-        acceptance = probe.check(self._call(*probe.inputs(probe.bucket)), probe.bucket)
+        acceptance = probe.check(self._call(*probe.inputs(probe.bucket, 0)), probe.bucket, 0)
         if not acceptance.passed:
             raise EngineFailed(
                 f"acceptance: {self._start.device} {self._start.dtype} differs from the CPU in float32: {acceptance}"
@@ -62,7 +62,7 @@ class Session:
             self._tell(BucketWarm(self._warm_bucket(bucket, probe)))
         self._device.seal(compiled=self._compiled)
         self._device.flush()
-        self._tell(Warmed(self._device.compiles()))
+        self._tell(Warmed())
 
     def run(self, command: Run) -> WorkerEvent:
         """One batch."""
@@ -76,14 +76,15 @@ class Session:
         return Finished(command.number, vectors, device_s, self._device.compiles() - compiles)
 
     def _warm_bucket(self, bucket: Bucket, probe: "Probe") -> BucketTiming:
-        ids, mask, _ = probe.inputs(bucket)
         compiles, hits = self._device.compiles(), cache_hits()
         calls: list[float] = []
         while not calls or not self._start.stability.enough(calls[1:]):
+            turn = len(calls)
+            inputs = probe.inputs(bucket, turn)
             began = time.perf_counter()
-            vectors = self._call(ids, mask, bucket)
+            vectors = self._call(*inputs)
             calls.append(time.perf_counter() - began)
-            acceptance = probe.check(vectors, bucket)
+            acceptance = probe.check(vectors, bucket, turn)
             if not acceptance.passed:
                 raise EngineFailed(f"warm-up: bucket {bucket} differs from the CPU in float32: {acceptance}")
         return BucketTiming(
@@ -135,25 +136,32 @@ class Session:
 class Probe:
     """The fixed input of acceptance and warm-up, and what the CPU answers to it in float32.
 
-    Two texts of different length, so that padding is part of what is compared. In each bucket they repeat.
+    For each length of the catalogue a row of that length, so that every position is compared, and a row of half of
+    it, so that padding is. In a bucket they take turns, by row and by call: a batch of one sees both.
     """
 
     def __init__(self, start: Start, model: Model) -> None:
-        shortest = min(bucket.length for bucket in start.buckets)
         self.bucket = min(start.buckets, key=lambda bucket: (bucket.length, abs(bucket.batch - 2)))
-        self._rows = (_ids(shortest, model.vocabulary, 1), _ids(max(1, shortest // 2), model.vocabulary, 2))
         self._dim = model.dim
         self._limit = limit_for(start.dtype, start.matmul_precision)
-        self._reference = [self._answer(model, row) for row in self._rows]
+        self._rows = {
+            length: (_ids(length, model.vocabulary, 1), _ids(max(1, length // 2), model.vocabulary, 2))
+            for length in {bucket.length for bucket in start.buckets}
+        }
+        self._reference = {
+            length: tuple(self._answer(model, row) for row in rows) for length, rows in self._rows.items()
+        }
 
-    def inputs(self, bucket: Bucket) -> tuple[bytes, bytes, Bucket]:
-        """Ids and mask of a full bucket, and the bucket."""
-        return (*pad_rows([TokenRows([self._rows[row % 2] for row in range(bucket.batch)])], bucket), bucket)
+    def inputs(self, bucket: Bucket, turn: int) -> tuple[bytes, bytes, Bucket]:
+        """Ids and mask of a full bucket, and the bucket, for a call with the number ``turn``."""
+        rows = self._rows[bucket.length]
+        return (*pad_rows([TokenRows([rows[(row + turn) % 2] for row in range(bucket.batch)])], bucket), bucket)
 
-    def check(self, vectors: bytes, bucket: Bucket) -> Acceptance:
+    def check(self, vectors: bytes, bucket: Bucket, turn: int) -> Acceptance:
         """All rows of a full bucket against the reference."""
-        reference = b"".join(self._reference[row % 2] for row in range(bucket.batch))
-        return judge(reference, vectors, self._dim, self._limit)
+        reference = self._reference[bucket.length]
+        wanted = b"".join(reference[(row + turn) % 2] for row in range(bucket.batch))
+        return judge(wanted, vectors, self._dim, self._limit)
 
     @staticmethod
     def _answer(model: Model, row: list[int]) -> bytes:

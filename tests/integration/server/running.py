@@ -17,7 +17,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 MODEL = "all-MiniLM-L6-v2"
-CACHE = ROOT / ".cache" / "compile" / "tests"
+CACHE = ROOT / ".cache" / "tests"
 START_S = 240.0
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -98,6 +99,23 @@ def test_sigterm_under_load_drops_nothing(start_server: Start) -> None:
                 thread.join(30)
         assert set(outcomes) <= {"200", "refused"}
         wait_gone(pid)
+
+
+def test_a_second_signal_cuts_off_what_does_not_end(start_server: Start) -> None:
+    """A request whose body never comes holds the drain; the second signal does not wait, and the exit code says so."""
+    with start_server(drain={"delay_s": 0.0, "limit_s": 600}) as server:
+        server.wait_state("ready")
+        address = (server.data.base_url.host, server.data.base_url.port)
+        with socket.create_connection(address) as slow:
+            slow.sendall(
+                b"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n"
+            )
+            assert slow.recv(100).startswith(b"HTTP/1.1 100")
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_state("draining")
+            assert server.end() == 1
+        (cut_off,) = [event for event in server.events() if event["event"] == "drain_limit"]
+        assert cut_off["requests"] == 1
 
 
 def test_ctrl_c_reaches_front_and_worker_and_still_drains(start_server: Start) -> None:

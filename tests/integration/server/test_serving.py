@@ -12,6 +12,9 @@ from integration.server.running import MODEL, RunningServer
 
 TEXTS = ["Hello world", "A cat sat on the mat.", "naïve café ☕ 東京", "a", "the quick brown fox jumps over it"]
 INFER = f"/v2/models/{MODEL}/infer"
+MANY_TEXTS = (
+    b'{"inputs":[{"name":"text","shape":[300000],"datatype":"BYTES","data":[' + b",".join([b'""'] * 300_000) + b"]}]}"
+)
 
 
 def cosine(left: Any, right: Any) -> float:
@@ -129,6 +132,9 @@ def test_the_longest_allowed_text_is_served(cpu_server: RunningServer) -> None:
         ("/v1/embeddings", b"a=b", {"content-type": "text/plain"}, 415, "unsupported_media_type"),
         ("/v1/embeddings", b"{}", {"content-encoding": "gzip"}, 415, "unsupported_media_type"),
         ("/v1/other", b"{}", {}, 404, "route_not_found"),
+        ("/v1/embeddings", b'{"model":"all-MiniLM-L6-v2","input":' + b"[" * 500_000, {}, 400, "bad_request"),
+        (INFER, b'{"inputs":' + b"[" * 500_000, {}, 400, "bad_request"),
+        (INFER, MANY_TEXTS, {}, 400, "shape_not_served"),
         (INFER, b"{}", {}, 400, "bad_request"),
         (INFER, b"{}", {"inference-header-content-length": "2"}, 415, "unsupported_media_type"),
         ("/v2/models/other/infer", b"{}", {}, 404, "model_not_found"),
@@ -201,6 +207,20 @@ def test_health_of_the_admin_port_is_not_on_the_data_port(cpu_server: RunningSer
     """What faces clients does not tell how it is doing inside."""
     for path in ("/startupz", "/readyz", "/livez", "/metrics"):
         assert cpu_server.data.get(path).status_code == 404
+
+
+def test_the_admin_port_answers_for_this_machine_only(cpu_server: RunningServer) -> None:
+    """A page whose name points at loopback is turned away, from metrics as from probes."""
+    for path in ("/metrics", "/livez"):
+        answer = cpu_server.admin.get(path, headers={"host": "evil.example"})
+        assert (answer.status_code, answer.json()["reason"]) == (421, "host_not_allowed")
+
+
+def test_headers_are_bounded_on_both_ports(cpu_server: RunningServer) -> None:
+    """431, and nothing of them is kept."""
+    for port in (cpu_server.data, cpu_server.admin):
+        answer = port.get("/v2/health/live", headers={"x-filler": "x" * 100_000})
+        assert answer.status_code == 431
 
 
 def test_the_access_log_names_every_inference_request(cpu_server: RunningServer) -> None:

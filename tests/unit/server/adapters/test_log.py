@@ -1,5 +1,6 @@
 """Logs are one JSON object a line."""
 
+import errno
 import io
 import json
 import logging
@@ -39,3 +40,13 @@ def test_records_of_libraries_take_the_same_form(monkeypatch: pytest.MonkeyPatch
     assert (first["level"], first["logger"], first["message"]) == ("info", "some.library", "careful 3")
     assert second["level"] == "error"
     assert "ValueError: inside" in second["error"]
+
+
+def test_a_stream_that_cannot_be_written_stops_nothing() -> None:
+    """A full disk under a redirected stderr must not become an error of the request that was logged."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    JsonLog(Full()).error("failed", reason="x")

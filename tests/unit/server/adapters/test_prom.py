@@ -48,6 +48,13 @@ def test_a_batch_counts_useful_and_padding_rows() -> None:
     assert 'canary_server_compiles_total{phase="serving"} 2.0' in shown
 
 
+def test_what_a_failed_batch_compiled_is_counted() -> None:
+    """It compiled on the request path all the same."""
+    telemetry = PromTelemetry()
+    telemetry.batch_failed(compiles=3)
+    assert 'canary_server_compiles_total{phase="serving"} 3.0' in lines(telemetry)
+
+
 def test_refused_requests_are_counted_but_not_timed() -> None:
     """A fast refusal must not flatter the latency."""
     telemetry = PromTelemetry()

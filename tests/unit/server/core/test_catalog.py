@@ -51,6 +51,17 @@ def test_a_request_outside_is_refused_with_the_limits(rows: int, longest: int) -
         assert part in refused.message
 
 
+def test_rows_alone_and_length_alone_can_be_refused() -> None:
+    """Before a text is tokenised it is known how many there are, and that one is too long."""
+    assert CATALOGUE.refuse_rows(8) is None
+    assert CATALOGUE.refuse_length(32) is None
+    too_many, too_long = CATALOGUE.refuse_rows(9), CATALOGUE.refuse_length(33)
+    assert isinstance(too_many, ShapeNotServed)
+    assert isinstance(too_long, ShapeNotServed)
+    assert "got 9 rows, this server takes at most 8 rows of at most 32 tokens" in too_many.message
+    assert "at least 33 tokens" in too_long.message
+
+
 @pytest.mark.parametrize(
     ("batches", "lengths"), [((), (16,)), ((1,), ()), ((4, 1), (16,)), ((1, 1), (16,)), ((0, 1), (16,)), ((1,), (-16,))]
 )

@@ -19,11 +19,6 @@ def test_a_tpu_with_hardware_may_be_tried() -> None:
     assert refuse_device("tpu", TpuHardware(nodes=("/dev/accel0",)), emulator_allowed=False) is None
 
 
-def test_a_vfio_node_alone_is_no_tpu() -> None:
-    """Any passed-through card has one."""
-    assert refuse_device("tpu", TpuHardware(nodes=("/dev/vfio/0",)), emulator_allowed=False) is not None
-
-
 def test_the_emulator_needs_a_persons_word() -> None:
     """Without the variable it is refused, naming the variable."""
     refusal = refuse_device("tpu-emulator", NONE, emulator_allowed=False)

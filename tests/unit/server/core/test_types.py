@@ -40,12 +40,21 @@ def test_rows_that_no_model_can_answer_cannot_be_built(
 def test_a_token_outside_the_vocabulary_is_refused(token: int) -> None:
     """A device does not check the index; the host does, and names the value and the bounds."""
     with pytest.raises(BadRequest, match=f"got token id {token}, allowed are 0 to 99"):
-        TokenRows([[5, token]]).check_vocabulary(100, field="input")
+        TokenRows([[5, token]]).check_vocabulary(100)
+
+
+def test_errors_name_the_field_of_the_callers_protocol() -> None:
+    """The same rows are input in one protocol and input_ids in the other."""
+    with pytest.raises(BadRequest, match="input_ids: got token id 100") as refused:
+        TokenRows([[100]], field="input_ids").check_vocabulary(100)
+    assert refused.value.param == "input_ids"
+    with pytest.raises(BadRequest, match="input_ids: got a row without tokens"):
+        TokenRows([[]], field="input_ids")
 
 
 def test_the_edges_of_the_vocabulary_are_allowed() -> None:
     """First and last id pass."""
-    TokenRows([[0, 99]]).check_vocabulary(100, field="input")
+    TokenRows([[0, 99]]).check_vocabulary(100)
 
 
 def test_last_kept_of_an_empty_mask_is_zero() -> None:

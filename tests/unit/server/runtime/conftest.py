@@ -34,6 +34,7 @@ class FakeTelemetry:
         self.lives: list[Life] = []
         self.queue: list[int] = []
         self.batches: list[tuple[Batch, int]] = []
+        self.failed: list[int] = []
 
     def life_changed(self, life: Life) -> None:
         self.lives.append(life)
@@ -43,6 +44,9 @@ class FakeTelemetry:
 
     def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
         self.batches.append((batch, compiles))
+
+    def batch_failed(self, *, compiles: int) -> None:
+        self.failed.append(compiles)
 
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None: ...
 

@@ -46,7 +46,7 @@ def test_an_idle_device_is_fed_at_once(fakes: SimpleNamespace) -> None:
         got = await asked
         assert got.data == vectors(1, 2)
         assert (got.bucket, got.queue_s, got.batch_s, got.device_s) == (Bucket(1, 4), 0.5, 0.25, 0.2)
-        assert not batcher.busy
+        assert batcher.running_s(101.0) == 0.0
 
     asyncio.run(scenario())
 
@@ -113,6 +113,30 @@ def test_a_full_queue_refuses_at_once(fakes: SimpleNamespace) -> None:
     asyncio.run(scenario())
 
 
+def test_rows_that_are_being_tokenised_count_as_waiting(fakes: SimpleNamespace) -> None:
+    """Their place is held, and nobody else gets it in between."""
+
+    async def scenario() -> None:
+        batcher = batcher_of(fakes, [], max_rows=2)
+        stuck = asyncio.create_task(batcher.answer(one(1), 100.0, None))
+        await turns()
+        with batcher.reserved(2):
+            assert fakes.telemetry.queue[-1] == 2
+            with pytest.raises(QueueFull, match="2 rows are waiting"):
+                await batcher.answer(one(2), 100.0, None)
+            with pytest.raises(QueueFull), batcher.reserved(1):
+                pass
+        held = asyncio.create_task(batcher.answer(TokenRows([[1], [2]]), 100.0, None))
+        await turns()
+        assert fakes.telemetry.queue[-1] == 2
+        batcher.close("end")
+        await asyncio.gather(stuck, held, return_exceptions=True)
+        with pytest.raises(NotReady), batcher.reserved(1):
+            pass
+
+    asyncio.run(scenario())
+
+
 def test_a_deadline_that_passed_in_the_queue_is_answered_without_the_device(fakes: SimpleNamespace) -> None:
     """It is looked at when the device falls idle; the late request is not run."""
 
@@ -162,7 +186,7 @@ def test_a_cancelled_request_leaves_the_queue(fakes: SimpleNamespace) -> None:
         batcher.finished(Finished(1, vectors(1, 1), 0.1, 0))
         await first
         assert len(sent) == 1
-        assert not batcher.busy
+        assert fakes.telemetry.queue[-1] == 0
 
     asyncio.run(scenario())
 
@@ -194,9 +218,10 @@ def test_a_failed_batch_fails_its_requests_and_the_next_one_runs(fakes: SimpleNa
         first = asyncio.create_task(batcher.answer(one(1), 100.0, None))
         second = asyncio.create_task(batcher.answer(one(2), 100.0, None))
         await turns()
-        batcher.run_failed(RunFailed(1, "out of memory", 0))
+        batcher.run_failed(RunFailed(1, "out of memory", compiles=2))
         with pytest.raises(Internal, match="out of memory"):
             await first
+        assert fakes.telemetry.failed == [2]
         batcher.finished(Finished(2, vectors(2, 2), 0.1, 0))
         assert (await second).data == vectors(2, 2)
 

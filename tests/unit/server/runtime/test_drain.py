@@ -1,11 +1,14 @@
 """Leaving in order."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
+
+import pytest
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
-from server.core.types import Bucket, BucketTiming, EngineFacts
+from server.core.types import BucketTiming, EngineFacts
 from server.ports.worker import BucketWarm, Loaded, Start, Warmed
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
@@ -13,15 +16,28 @@ from server.runtime.supervisor import Supervisor
 
 
 class Port:
-    """Records when it was closed and what the server's state was at that moment."""
+    """Records when it was closed and what the server's state was at that moment.
+
+    With ``cut_off`` requests it waits for ``hurry``, as for requests that do not end. ``on_close`` happens on the way.
+    """
 
     def __init__(self, name: str, order: list[str], supervisor: Supervisor) -> None:
         self._name, self._order, self._supervisor = name, order, supervisor
         self.limit: float | None = None
+        self.cut_off = 0
+        self.on_close: Callable[[], None] = lambda: None
+        self.hurried = asyncio.Event()
 
-    async def close(self, limit_s: float) -> None:
+    async def close(self, limit_s: float) -> int:
         self.limit = limit_s
         self._order.append(f"{self._name} closed while {self._supervisor.life.state}")
+        self.on_close()
+        if self.cut_off:
+            await self.hurried.wait()
+        return self.cut_off
+
+    def hurry(self) -> None:
+        self.hurried.set()
 
 
 def build(fakes: SimpleNamespace, start: Start) -> tuple[Supervisor, Port, Port, list[str]]:
@@ -31,6 +47,14 @@ def build(fakes: SimpleNamespace, start: Start) -> tuple[Supervisor, Port, Port,
     return supervisor, Port("data", order, supervisor), Port("admin", order, supervisor), order
 
 
+async def ready(supervisor: Supervisor, fakes: SimpleNamespace, start: Start, facts: EngineFacts) -> None:
+    await supervisor.start()
+    fakes.link.receive(Loaded(facts))
+    for bucket in start.buckets:
+        fakes.link.receive(BucketWarm(BucketTiming(bucket, 1.0, 0.1, 4, 1, "eager")))
+    fakes.link.receive(Warmed())
+
+
 def test_a_ready_server_is_lame_then_closed_then_stopped(
     fakes: SimpleNamespace, start: Start, facts: EngineFacts
 ) -> None:
@@ -38,13 +62,9 @@ def test_a_ready_server_is_lame_then_closed_then_stopped(
 
     async def scenario() -> None:
         supervisor, data, admin, order = build(fakes, start)
-        await supervisor.start()
-        fakes.link.receive(Loaded(facts))
-        for bucket in start.buckets:
-            fakes.link.receive(BucketWarm(BucketTiming(bucket, 1.0, 0.1, 4, 1, "eager")))
-        fakes.link.receive(Warmed(0))
+        await ready(supervisor, fakes, start, facts)
         rule = DrainRule(delay_s=0.01, limit_s=7.0)
-        await drain(supervisor, data, admin, rule, asyncio.Event(), fakes.log, busy=lambda: False)
+        assert await drain(supervisor, data, admin, rule, asyncio.Event(), fakes.log)
         assert order == ["data closed while draining", "admin closed while stopped"]
         assert data.limit == 7.0
         assert fakes.link.kills == 1
@@ -52,22 +72,39 @@ def test_a_ready_server_is_lame_then_closed_then_stopped(
     asyncio.run(scenario())
 
 
-def test_a_second_signal_does_not_wait(fakes: SimpleNamespace, start: Start, facts: EngineFacts) -> None:
-    """An hour of lame duck ends at once."""
+@pytest.mark.parametrize("while_closing", [False, True])
+def test_a_second_signal_does_not_wait(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts, while_closing: bool
+) -> None:
+    """An hour of lame duck ends at once, and so does the wait for requests; who was cut off is told."""
 
     async def scenario() -> None:
         supervisor, data, admin, _ = build(fakes, start)
-        await supervisor.start()
-        fakes.link.receive(Loaded(facts))
-        for bucket in (Bucket(1, 4), Bucket(2, 4)):
-            fakes.link.receive(BucketWarm(BucketTiming(bucket, 1.0, 0.1, 4, 1, "eager")))
-        fakes.link.receive(Warmed(0))
+        await ready(supervisor, fakes, start, facts)
         hurry = asyncio.Event()
-        asyncio.get_running_loop().call_soon(hurry.set)
-        async with asyncio.timeout(5):
-            await drain(supervisor, data, admin, DrainRule(3600.0, 20.0), hurry, fakes.log, busy=lambda: True)
-        assert data.limit == 0.0
-        assert "drain_limit" in [event for event, _ in fakes.log.events]
+        data.cut_off = 2
+        if while_closing:
+            data.on_close = hurry.set
+        else:
+            asyncio.get_running_loop().call_soon(hurry.set)
+        rule = DrainRule(0.0 if while_closing else 3600.0, 3600.0)
+        async with asyncio.timeout(20):
+            assert not await drain(supervisor, data, admin, rule, hurry, fakes.log)
+        assert [fields["requests"] for event, fields in fakes.log.events if event == "drain_limit"] == [2]
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_is_lost_in_the_drain_is_no_clean_end(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts
+) -> None:
+    """Those who were still served were let down."""
+
+    async def scenario() -> None:
+        supervisor, data, admin, _ = build(fakes, start)
+        await ready(supervisor, fakes, start, facts)
+        data.on_close = lambda: fakes.link.lost("the process ended with signal 9")
+        assert not await drain(supervisor, data, admin, DrainRule(0.0, 20.0), asyncio.Event(), fakes.log)
 
     asyncio.run(scenario())
 
@@ -79,9 +116,7 @@ def test_a_server_that_was_never_ready_ends_at_once(fakes: SimpleNamespace, star
         supervisor, data, admin, order = build(fakes, start)
         await supervisor.start()
         async with asyncio.timeout(5):
-            await drain(
-                supervisor, data, admin, DrainRule(3600.0, 20.0), asyncio.Event(), fakes.log, busy=lambda: False
-            )
+            assert await drain(supervisor, data, admin, DrainRule(3600.0, 20.0), asyncio.Event(), fakes.log)
         assert order == ["data closed while stopped", "admin closed while stopped"]
         assert supervisor.life.state is State.STOPPED
         assert fakes.link.kills == 1

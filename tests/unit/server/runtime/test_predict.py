@@ -9,17 +9,38 @@ import pytest
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Event, Life
-from server.core.types import BadRequest, Bucket, BucketTiming, EngineFacts, ModelNotFound, NotReady, TokenRows
+from server.core.types import (
+    BadRequest,
+    Bucket,
+    BucketTiming,
+    DeadlinePassed,
+    EngineFacts,
+    ModelNotFound,
+    NotReady,
+    QueueFull,
+    ShapeNotServed,
+    TokenRows,
+)
 from server.ports.worker import Finished, Run
 from server.runtime.batcher import Batcher
 from server.runtime.predict import Predictor
 
 
 class LetterTokenizer:
-    """One token a letter between 1 and 2."""
+    """One token a letter between 1 and 2, after ``release``; ``asked`` is how often."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.release = asyncio.Event()
+        self.release.set()
 
     async def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        self.asked += 1
+        await self.release.wait()
         return [[1, *[ord(letter) % 100 for letter in text], 2] for text in texts]
+
+    def at_least(self, text: str, enough: int) -> int:
+        return min(enough, 2 + len(text))
 
 
 def life(ready: bool) -> Life:
@@ -30,14 +51,25 @@ def life(ready: bool) -> Life:
     return start.after(Event.SPAWNED, 1.0).after(Event.LOADED, 1.0).finished(warm).after(Event.WARMED, 2.0)
 
 
-def predictor_of(fakes: SimpleNamespace, facts: EngineFacts, *, ready: bool = True) -> Predictor:
+def predictor_of(
+    fakes: SimpleNamespace, facts: EngineFacts, *, ready: bool = True, tokenizer: LetterTokenizer | None = None
+) -> Predictor:
     def send(run: Run) -> None:
         rows = bytes(run.bucket.batch * facts.dim * 4)
         asyncio.get_running_loop().call_soon(batcher.finished, Finished(run.number, rows, 0.1, 0))
 
-    batcher = Batcher(Catalogue((1, 2), (8,)), 8, send, fakes.clock, fakes.telemetry)
+    catalogue = Catalogue((1, 2), (8,))
+    batcher = Batcher(catalogue, 2, send, fakes.clock, fakes.telemetry)
     batcher.open(facts.dim)
-    return Predictor("m", lambda: life(ready), lambda: facts if ready else None, LetterTokenizer(), batcher)
+    return Predictor(
+        "m",
+        lambda: life(ready),
+        lambda: facts if ready else None,
+        catalogue,
+        tokenizer or LetterTokenizer(),
+        batcher,
+        fakes.clock,
+    )
 
 
 def test_texts_become_rows_with_their_special_tokens_counted(fakes: SimpleNamespace, facts: EngineFacts) -> None:
@@ -51,6 +83,64 @@ def test_no_texts_are_refused(fakes: SimpleNamespace, facts: EngineFacts) -> Non
     """An empty list has no answer."""
     with pytest.raises(BadRequest):
         asyncio.run(predictor_of(fakes, facts).texts([], 100.0, None))
+
+
+@pytest.mark.parametrize(
+    ("texts", "part"), [([""] * 3, "got 3 rows"), (["a", "bcdefgh"], "a text of at least 9 tokens")]
+)
+def test_what_cannot_be_served_is_not_tokenised(
+    fakes: SimpleNamespace, facts: EngineFacts, texts: list[str], part: str
+) -> None:
+    """Too many texts, or one that is too long for certain, cost nothing."""
+
+    async def scenario() -> None:
+        tokenizer = LetterTokenizer()
+        with pytest.raises(ShapeNotServed, match=part):
+            await predictor_of(fakes, facts, tokenizer=tokenizer).texts(texts, 100.0, None)
+        assert tokenizer.asked == 0
+
+    asyncio.run(scenario())
+
+
+def test_ids_outside_the_catalogue_are_refused_before_each_is_looked_at(
+    fakes: SimpleNamespace, facts: EngineFacts
+) -> None:
+    """The shape is the reason, whatever the ids are."""
+    with pytest.raises(ShapeNotServed):
+        asyncio.run(predictor_of(fakes, facts).tokens(TokenRows([[100] * 9]), 100.0, None))
+
+
+def test_who_is_being_tokenised_stands_in_the_queue(fakes: SimpleNamespace, facts: EngineFacts) -> None:
+    """The next one is refused when the queue is full of them."""
+
+    async def scenario() -> None:
+        tokenizer = LetterTokenizer()
+        tokenizer.release.clear()
+        predictor = predictor_of(fakes, facts, tokenizer=tokenizer)
+        first = asyncio.create_task(predictor.texts(["a", "b"], 100.0, None))
+        await asyncio.sleep(0)
+        with pytest.raises(QueueFull):
+            await predictor.texts(["c"], 100.0, None)
+        tokenizer.release.set()
+        assert (await first).rows == 2
+        assert fakes.telemetry.queue[-1] == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_deadline_holds_while_tokenising(fakes: SimpleNamespace, facts: EngineFacts) -> None:
+    """The caller is told at its deadline, and its place is free again."""
+
+    async def scenario() -> None:
+        tokenizer = LetterTokenizer()
+        tokenizer.release.clear()
+        predictor = predictor_of(fakes, facts, tokenizer=tokenizer)
+        async with asyncio.timeout(20):
+            with pytest.raises(DeadlinePassed):
+                await predictor.texts(["a", "b"], 100.0, 10)
+        assert fakes.telemetry.queue[-1] == 0
+
+    asyncio.run(scenario())
 
 
 def test_ids_are_checked_against_the_vocabulary(fakes: SimpleNamespace, facts: EngineFacts) -> None:

@@ -8,10 +8,21 @@ import pytest
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
 from server.core.types import Bucket, BucketTiming, EngineFacts, NotReady, TokenRows
-from server.ports.worker import Beat, BucketBegan, BucketWarm, Failed, Loaded, Start, Warmed, WorkerEvent
+from server.ports.worker import (
+    Beat,
+    BucketBegan,
+    BucketWarm,
+    Failed,
+    Finished,
+    Loaded,
+    RunFailed,
+    Start,
+    Warmed,
+    WorkerEvent,
+)
 from server.runtime import supervisor as supervisor_module
 from server.runtime.batcher import Batcher
-from server.runtime.supervisor import Supervisor
+from server.runtime.supervisor import FAILED_BATCHES_LIMIT, Supervisor
 
 
 def build(fakes: SimpleNamespace, start: Start) -> tuple[Supervisor, Batcher, list[EngineFacts]]:
@@ -25,7 +36,7 @@ def warm_up(facts: EngineFacts) -> list[WorkerEvent]:
     events: list[WorkerEvent] = [Loaded(facts)]
     for bucket in (Bucket(2, 4), Bucket(1, 4)):
         events += [BucketBegan(bucket), BucketWarm(BucketTiming(bucket, 1.0, 0.1, 4, 1, "compiled"))]
-    return [*events, Warmed(2)]
+    return [*events, Warmed()]
 
 
 async def ready(supervisor: Supervisor, fakes: SimpleNamespace, facts: EngineFacts) -> None:
@@ -155,6 +166,59 @@ def test_a_silent_worker_counts_as_dead(
             await killed.wait()
         assert not supervisor.life.live
         assert supervisor.life.detail == "worker: nothing heard for 31 s"
+        await supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_words_that_wait_behind_a_stall_of_ours_are_read_first(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A front that stood still does not kill the worker that it did not listen to."""
+
+    async def scenario() -> None:
+        monkeypatch.setattr(supervisor_module, "WATCH_S", 0.001)
+        monkeypatch.setattr(supervisor_module, "READ_S", 0.001)
+        supervisor, _, _ = build(fakes, start)
+        await ready(supervisor, fakes, facts)
+        looks = asyncio.Semaphore(0)
+
+        def stalled() -> None:
+            fakes.clock.on_read = looks.release
+            fakes.clock.now += 31.0
+            asyncio.get_running_loop().call_soon(fakes.link.receive, Beat())
+
+        fakes.clock.on_read = stalled
+        async with asyncio.timeout(20):
+            for _ in range(4):
+                await looks.acquire()
+        assert supervisor.life.ready
+        assert fakes.link.kills == 0
+        await supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_device_that_fails_every_batch_ends_readiness(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts
+) -> None:
+    """So many in a row, with the last error; one that finishes between them starts the count anew."""
+
+    async def scenario() -> None:
+        supervisor, batcher, _ = build(fakes, start)
+        await ready(supervisor, fakes, facts)
+        for _ in range(FAILED_BATCHES_LIMIT - 1):
+            fakes.link.receive(RunFailed(0, "out of memory", 0))
+        fakes.link.receive(Finished(0, b"", 0.1, 0))
+        for _ in range(FAILED_BATCHES_LIMIT - 1):
+            fakes.link.receive(RunFailed(0, "out of memory", 0))
+        assert supervisor.life.ready
+        fakes.link.receive(RunFailed(0, "device halted", 0))
+        assert (supervisor.life.ready, supervisor.life.live) == (False, False)
+        assert f"{FAILED_BATCHES_LIMIT} batches in a row" in supervisor.life.detail
+        assert "device halted" in supervisor.life.detail
+        with pytest.raises(NotReady, match="device halted"):
+            await batcher.answer(TokenRows([[1]]), 100.0, None)
         await supervisor.stop()
 
     asyncio.run(scenario())

@@ -31,7 +31,6 @@ from wire.errors import Reason
         (Internal("x"), Reason.INTERNAL, 500),
         (NotFoundException(), Reason.ROUTE_NOT_FOUND, 404),
         (MethodNotAllowedException(), Reason.METHOD_NOT_ALLOWED, 405),
-        (HTTPException(status_code=413), Reason.BODY_TOO_LARGE, 413),
         (HTTPException(status_code=400), Reason.BAD_REQUEST, 400),
         (HTTPException(status_code=502), Reason.INTERNAL, 500),
         (RuntimeError("a secret"), Reason.INTERNAL, 500),

@@ -37,7 +37,7 @@ def test_closing_finishes_what_was_accepted() -> None:
 
     async def scenario() -> None:
         app = App()
-        listener = UvicornListener(app, bind("127.0.0.1", 0))
+        listener = UvicornListener(app, bind("127.0.0.1", 0), max_connections=8)
         task = await listener.start()
         port = listener.port
         asked = asyncio.create_task(ask(port))
@@ -48,7 +48,7 @@ def test_closing_finishes_what_was_accepted() -> None:
         app.release.set()
         async with asyncio.timeout(20):
             assert (await asked).startswith(b"HTTP/1.1 200")
-            await closing
+            assert await closing == 0
         assert task.done()
 
     asyncio.run(scenario())
@@ -72,7 +72,7 @@ def test_a_connection_that_is_open_may_still_bring_its_request() -> None:
     async def scenario() -> None:
         app = App()
         app.release.set()
-        listener = UvicornListener(app, bind("127.0.0.1", 0), linger_s=20)
+        listener = UvicornListener(app, bind("127.0.0.1", 0), max_connections=8, linger_s=20)
         await listener.start()
         port = listener.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -104,14 +104,35 @@ def test_a_request_that_never_ends_is_cut_off_at_the_limit() -> None:
 
     async def scenario() -> None:
         app = App()
-        listener = UvicornListener(app, bind("127.0.0.1", 0))
+        listener = UvicornListener(app, bind("127.0.0.1", 0), max_connections=8)
         await listener.start()
         asked = asyncio.create_task(ask(listener.port))
         await app.asked.wait()
         async with asyncio.timeout(20):
-            await listener.close(1)
+            assert await listener.close(1) == 1
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError, AssertionError)):
                 assert (await asked).startswith(b"HTTP/1.1 200")
+
+    asyncio.run(scenario())
+
+
+def test_hurrying_ends_the_wait_for_requests_and_counts_them() -> None:
+    """An hour of waiting ends at once, in the linger as well as behind it."""
+
+    async def scenario() -> None:
+        app = App()
+        listener = UvicornListener(app, bind("127.0.0.1", 0), max_connections=8, linger_s=3600)
+        await listener.start()
+        asked = asyncio.create_task(ask(listener.port))
+        await app.asked.wait()
+        closing = asyncio.create_task(listener.close(3600))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        listener.hurry()
+        async with asyncio.timeout(20):
+            assert await closing == 1
+        app.release.set()
+        await asyncio.gather(asked, return_exceptions=True)
 
     asyncio.run(scenario())
 
@@ -121,7 +142,7 @@ def test_signals_stay_ours() -> None:
 
     async def scenario() -> None:
         before = signal.getsignal(signal.SIGTERM)
-        listener = UvicornListener(App(), bind("127.0.0.1", 0))
+        listener = UvicornListener(App(), bind("127.0.0.1", 0), max_connections=8)
         await listener.start()
         assert signal.getsignal(signal.SIGTERM) is before
         await listener.close(1)
@@ -134,7 +155,9 @@ def test_a_listener_that_never_started_closes_without_a_word() -> None:
 
     async def scenario() -> None:
         bound = bind("127.0.0.1", 0)
-        await UvicornListener(App(), bound).close(1)
+        listener = UvicornListener(App(), bound, max_connections=8)
+        listener.hurry()
+        assert await listener.close(1) == 0
         bound.close()
 
     asyncio.run(scenario())

@@ -46,7 +46,13 @@ def test_token_ids_come_with_an_optional_mask() -> None:
         (b"{", None),
         (b"{}", "inputs"),
         (b'{"inputs":[{"name":"text"}]}', "shape"),
+        (b'{"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":' + b"[" * 100_000, None),
+        (b'{"inputs":[],"parameters":{"a":' + b'{"a":' * 100_000, None),
         (body(), "inputs"),
+        (
+            body(tensor("input_ids", [2, 1], "INT64", [1, 2]), tensor("attention_mask", [1, 1], "INT64", [1])),
+            "attention_mask",
+        ),
         (body(tensor("image", [1], "FP32", [1.0])), "inputs"),
         (body(tensor("attention_mask", [1, 1], "INT64", [1])), "inputs"),
         (body(tensor("text", [1], "BYTES", ["a"]), tensor("text", [1], "BYTES", ["a"])), "inputs"),

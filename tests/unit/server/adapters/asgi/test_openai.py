@@ -53,6 +53,7 @@ def test_token_ids_are_taken_as_one_row_or_several(given: object, rows: list[lis
         (b'{"model":"m","input":[[1],[]]}', "input"),
         (b'{"model":"m","input":[1.5]}', "input"),
         (b'{"model":"m","input":"a","encoding_format":"hex"}', "encoding_format"),
+        (b'{"model":"m","input":' + b"[" * 100_000, None),
         (b'{"model":"m","input":"a","dimensions":"4"}', "dimensions"),
     ],
 )

@@ -43,7 +43,7 @@ EVENTS: list[WorkerEvent] = [
     Loaded(FACTS),
     BucketBegan(Bucket(1, 16)),
     BucketWarm(BucketTiming(Bucket(4, 32), 4.0, 0.02, 5, 1, "compiled")),
-    Warmed(44),
+    Warmed(),
     Finished(3, b"\x00\x01\xff", 0.01, 0),
     RunFailed(4, "bad", 0),
     Failed("no"),

@@ -40,10 +40,10 @@ start = channel.receive()
 
 class Log:
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
 
     def info(self, event: str, **fields: object) -> None:
-        self.lines.append(json.dumps({"event": event, **fields}))
+        self.lines.put_nowait(json.dumps({"event": event, **fields}))
 
     error = info
 
@@ -160,10 +160,10 @@ os._exit(0)
         await link.spawn(START, events.queue.put_nowait, events.queue.put_nowait)
         assert await events.next() == "the process ended with exit code 0"
         async with asyncio.timeout(20):
-            await link.drained()
-        lines = [json.loads(line)["line"] for line in log.lines]
+            lines = [json.loads(await log.lines.get())["line"] for _ in range(2)]
         assert lines == ["a warning", "y" * 2000]
         await link.kill()
+        assert log.lines.empty()
 
     asyncio.run(scenario())
 

@@ -1,0 +1,107 @@
+"""One connection of uvicorn's, with bounds on what a peer may hold: bytes, time, and connections.
+
+uvicorn itself puts no limit on a request's head, and none on a peer that opens connections and says nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from server.adapters.asgi.answers import JSON
+from wire.errors import OipErrorBody, Reason
+
+# A gateway passes a client's headers on, and servers in front of us stop at 8 to 64 KiB.
+MAX_HEAD: Final = 64 * 1024
+HEAD_S: Final = 30.0
+# A body of 1 MiB in chunks of one byte takes 6 MiB; whoever sends more hides it in chunk extensions or trailers.
+MAX_MESSAGE: Final = 8 * 1024 * 1024
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """``max_connections`` is set by ``bounded``."""
+
+    max_connections = 0
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._in_head = True
+        self._taken = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            self._part(429, Reason.QUEUE_FULL, f"connections: {self.max_connections} are open, which is the limit")
+            return
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._taken += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head and self._taken > MAX_HEAD:
+            self._part(431, Reason.BAD_REQUEST, _head_too_large())
+        elif self._taken > MAX_MESSAGE:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_S, self.timeout_keep_alive_handler)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        self._in_head = False
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
+            self.app = _answer_too_large
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        # What follows in the same read belongs to the next message and is not counted; that is one read at most.
+        self._in_head = True
+        self._taken = 0
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _part(self, status: int, reason: Reason, message: str) -> None:
+        """A last word, unless an answer is on its way already, and the end of the connection."""
+        if self.cycle is None or self.cycle.response_complete:
+            body = _body(reason, message)
+            head = b"content-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (JSON.encode(), len(body))
+            self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
+
+
+def bounded(max_connections: int) -> type[BoundedConnection]:
+    """The protocol class for one port; uvicorn makes an object of it for each connection."""
+    return type("Connection", (BoundedConnection,), {"max_connections": max_connections})
+
+
+async def _answer_too_large(scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+    body = _body(Reason.BAD_REQUEST, _head_too_large())
+    headers = [
+        (b"content-type", JSON.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 431, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _head_too_large() -> str:
+    return f"headers: larger than the {MAX_HEAD} bytes that are allowed"
+
+
+def _body(reason: Reason, message: str) -> bytes:
+    return msgspec.json.encode(OipErrorBody(error=message, reason=str(reason)))

@@ -1,0 +1,96 @@
+"""One inference request from arrival to answer: timed, counted and logged, whatever comes of it."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from litestar import Request, Response
+
+from server.adapters.asgi.answers import json_response, reason_of, refusal_response
+from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
+from server.ports.clock import Clock
+from server.ports.telemetry import AccessLog, Log, Telemetry
+from server.runtime.predict import Prediction
+from wire import headers
+from wire.errors import Reason
+from wire.health import Identity
+
+MAX_REQUEST_ID: Final = 200
+MAX_EPOCH: Final = 32
+# nginx's number for a client that closed its connection; nobody reads it but the metrics and the access log.
+CALLER_GONE: Final = 499
+AnyRequest = Request[Any, Any, Any]
+Work = Callable[[bytes, float, int | None], Coroutine[Any, Any, tuple[Prediction, bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Runs requests. ``body_s`` is the time that a caller has for its body."""
+
+    identity: Callable[[], Identity | None]
+    clock: Clock
+    telemetry: Telemetry
+    access_log: AccessLog
+    log: Log
+    body_s: float = BODY_S
+
+    async def run(self, request: AnyRequest, route: str, work: Work) -> Response[bytes]:
+        """The answer to ``request``; ``work`` gets the body, the moment of arrival and the deadline's milliseconds."""
+        arrived = self.clock.monotonic()
+        prediction: Prediction | None = None
+        try:
+            prediction, content = await self._answer(request, arrived, work)
+            response, reason = json_response(content, _timings(prediction, self.identity())), ""
+        except CallerGone:
+            response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
+        except Exception as error:  # every failure becomes an answer in the protocol's shape
+            response, reason = self._refusal(request.url.path, route, error)
+        self._note(request, route, response.status_code or 200, reason, prediction, self.clock.monotonic() - arrived)
+        return response
+
+    async def _answer(self, request: AnyRequest, arrived: float, work: Work) -> tuple[Prediction, bytes]:
+        check_head(request)
+        deadline = request.headers.get(headers.DEADLINE_MS)
+        deadline_ms = None if deadline is None else headers.parse_deadline_ms(deadline)
+        body = await read_body(request.receive, self.body_s)
+        return await unless_gone(request.receive, work(body, arrived, deadline_ms))
+
+    def _refusal(self, path: str, route: str, error: Exception) -> tuple[Response[bytes], str]:
+        code, message, param = reason_of(error)
+        if code is Reason.INTERNAL:
+            self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
+        # The rest of a body that is given up must not be read as the next request.
+        return refusal_response(path, code, message, param, close=isinstance(error, BodyTooSlow)), str(code)
+
+    def _note(
+        self, request: AnyRequest, route: str, status: int, reason: str, answered: Prediction | None, seconds: float
+    ) -> None:
+        queue_s = None if answered is None else answered.queue_s
+        self.telemetry.request_done(route, status, reason, seconds, queue_s)
+        self.access_log.write(
+            {
+                "at": round(self.clock.wall(), 6),
+                "request_id": request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
+                "epoch": request.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
+                "shadow": request.headers.get(headers.SHADOW) == "1",
+                "route": route,
+                "status": status,
+                "reason": reason,
+                "bucket": "" if answered is None else str(answered.bucket),
+                "rows": 0 if answered is None else answered.rows,
+                "ms": round(seconds * 1000, 3),
+            }
+        )
+
+
+def _timings(prediction: Prediction, identity: Identity | None) -> dict[str, str]:
+    """What the gateway reads of each answer. Milliseconds."""
+    return {
+        headers.BUCKET: str(prediction.bucket),
+        headers.ROWS: str(prediction.rows),
+        headers.QUEUE_MS: f"{prediction.queue_s * 1000:.3f}",
+        headers.BATCH_MS: f"{prediction.batch_s * 1000:.3f}",
+        headers.DEVICE_MS: f"{prediction.device_s * 1000:.3f}",
+        headers.COMPILES: str(prediction.compiles),
+        headers.IDENTITY: "" if identity is None else identity.digest(),
+    }

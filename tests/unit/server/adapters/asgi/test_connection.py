@@ -1,0 +1,148 @@
+"""What one peer may hold of a port, asked through a real one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from server.adapters.asgi import connection
+from server.adapters.asgi.listen import UvicornListener, bind
+
+Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Takes the whole body, then says ok."""
+    while (message := await receive())["type"] == "http.request" and message["more_body"]:
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def talk(peer: Peer, *, max_connections: int = 8) -> None:
+    """Runs ``peer`` on a connection of its own; the port is closed whatever happens."""
+
+    async def scenario() -> None:
+        listener = UvicornListener(app, bind("127.0.0.1", 0), max_connections=max_connections)
+        await listener.start()
+        try:
+            async with asyncio.timeout(20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+                try:
+                    await peer(reader, writer)
+                finally:
+                    writer.close()
+        finally:
+            listener.hurry()
+            await listener.close(1)
+
+    asyncio.run(scenario())
+
+
+async def rest(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the other side ends the connection."""
+    found = b""
+    try:
+        while part := await reader.read(65536):
+            found += part
+    except ConnectionError:  # it closed with bytes of ours unread
+        pass
+    return found
+
+
+def test_a_head_within_the_limit_is_answered() -> None:
+    """Several requests on one connection, each counted for itself."""
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            writer.write(GET + b"x-filler: " + b"x" * 40_000 + b"\r\n\r\n")
+            assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+
+    talk(peer)
+
+
+@pytest.mark.parametrize("end", [b"\r\n\r\n", b""])
+@pytest.mark.parametrize("filler", [b"x-filler: " + b"x" * 70_000, b"\r\n".join([b"x-filler: " + b"x" * 100] * 700)])
+def test_a_head_above_the_limit_is_431_and_the_end(filler: bytes, end: bytes) -> None:
+    """In one header or in many, complete or still coming: it is not kept."""
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GET + filler + end)
+        answer = await rest(reader)
+        assert answer.startswith(b"HTTP/1.1 431")
+        assert b'"reason":"bad_request"' in answer
+
+    talk(peer)
+
+
+def test_a_body_may_be_larger_than_a_head() -> None:
+    """Its limit is another one."""
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 300000\r\n\r\n" + b"x" * 300_000)
+            assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+
+    talk(peer)
+
+
+def test_endless_trailers_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are neither head nor body, and take memory all the same."""
+    monkeypatch.setattr(connection, "MAX_MESSAGE", 100_000)
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nx-trailer: ")
+        writer.write(b"x" * 300_000)
+        assert await rest(reader) == b""
+
+    talk(peer)
+
+
+def test_a_head_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that trickles holds no connection for ever."""
+    monkeypatch.setattr(connection, "HEAD_S", 0.01)
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GET)
+        assert await rest(reader) == b""
+
+    talk(peer)
+
+
+def test_a_complete_head_has_no_time_limit_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body's time is the application's business."""
+    monkeypatch.setattr(connection, "HEAD_S", 0.01)
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n")
+        await asyncio.sleep(0.1)
+        writer.write(b"x")
+        assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+
+    talk(peer)
+
+
+def test_one_connection_above_the_limit_is_turned_away() -> None:
+    """It is told so; the others are served, and a place that falls free can be taken."""
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GET + b"\r\n")
+        await reader.readuntil(b"ok")
+        port = writer.get_extra_info("peername")[1]
+        other, refused = await asyncio.open_connection("127.0.0.1", port)
+        assert b"429" in (await rest(other)).splitlines()[0]
+        refused.close()
+        writer.write(GET + b"\r\n")
+        await reader.readuntil(b"ok")
+        writer.close()
+        await writer.wait_closed()
+        answered = b""
+        while b"200 OK" not in answered:
+            other, again = await asyncio.open_connection("127.0.0.1", port)
+            again.write(GET + b"connection: close\r\n\r\n")
+            answered = await rest(other)
+            again.close()
+
+    talk(peer, max_connections=1)

@@ -1,0 +1,221 @@
+"""The data port on a real listener, with a device that answers when the test says so."""
+
+import asyncio
+import json
+from array import array
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.adapters.asgi.data import DataView, data_app
+from server.adapters.asgi.exchange import MAX_EPOCH, Exchange
+from server.adapters.asgi.listen import UvicornListener, bind
+from server.adapters.clock import SystemClock
+from server.adapters.prom import PromTelemetry
+from server.core.catalog import Catalogue
+from server.core.lifecycle import Event, Life
+from server.core.types import Bucket, BucketTiming, EngineFacts
+from server.ports.worker import Finished, Run
+from server.runtime.batcher import Batcher
+from server.runtime.predict import Predictor
+
+FACTS = EngineFacts("rev", vocabulary=100, dim=2, max_length=8, compiled=False, emulated=False, torch="2.13.0")
+LIFE = (
+    Life(since=0.0, buckets=1)
+    .after(Event.SPAWNED, 1.0)
+    .after(Event.LOADED, 1.0)
+    .finished(BucketTiming(Bucket(1, 8), 1.0, 0.1, 4, 1, "eager"))
+    .after(Event.WARMED, 2.0)
+)
+
+
+class Lines:
+    """An access log and a log that are lists; ``written`` tells each line of the access log."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, object]] = []
+        self.errors: list[str] = []
+        self.written = asyncio.Semaphore(0)
+
+    def write(self, fields: dict[str, object]) -> None:
+        self.lines.append(fields)
+        self.written.release()
+
+    def info(self, event: str, **fields: object) -> None: ...
+
+    def error(self, event: str, **fields: object) -> None:
+        self.errors.append(event)
+
+
+class Telemetry(PromTelemetry):
+    """Tells each length of the queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: asyncio.Queue[int] = asyncio.Queue()
+
+    def queue_changed(self, rows: int) -> None:
+        self.rows.put_nowait(rows)
+
+
+class OneToken:
+    async def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[1] for _ in texts]
+
+    def at_least(self, text: str, enough: int) -> int:
+        return 0
+
+
+@dataclass
+class Port:
+    """A data port and what lies behind it."""
+
+    batcher: Batcher
+    listener: UvicornListener
+    sent: "asyncio.Queue[Run]"
+    noted: Lines
+    rows: "asyncio.Queue[int]"
+    clients: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def post(self, body: bytes, *headers: bytes, length: int | None = None) -> asyncio.StreamReader:
+        """Sends a request on a connection of its own, and returns where its answer comes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
+        self.clients.append(writer)
+        lines = [
+            b"POST /v1/embeddings HTTP/1.1",
+            b"host: x",
+            b"content-type: application/json",
+            b"content-length: %d" % (len(body) if length is None else length),
+            *headers,
+        ]
+        writer.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+        return reader
+
+    async def embed(self, *headers: bytes) -> asyncio.StreamReader:
+        return await self.post(json.dumps({"model": "m", "input": "a"}).encode(), *headers)
+
+    async def queue_of(self, rows: int) -> None:
+        """Returns when so many rows wait."""
+        while await self.rows.get() != rows:
+            pass
+
+    async def device_answers(self) -> Run:
+        """The next batch arrives at the device, and is answered."""
+        run = await self.sent.get()
+        self.batcher.finished(Finished(run.number, array("f", [0.6, 0.8] * run.bucket.batch).tobytes(), 0.1, 0))
+        return run
+
+
+def with_port(scenario: Callable[[Port], Awaitable[None]], *, body_s: float = 20.0) -> None:
+    async def run() -> None:
+        clock, telemetry, noted = SystemClock(), Telemetry(), Lines()
+        sent: asyncio.Queue[Run] = asyncio.Queue()
+        catalogue = Catalogue((1,), (8,))
+        batcher = Batcher(catalogue, 8, sent.put_nowait, clock, telemetry)
+        batcher.open(FACTS.dim)
+        exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
+        predictor = Predictor("m", lambda: LIFE, lambda: FACTS, catalogue, OneToken(), batcher, clock)
+        view = DataView("m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange)
+        listener = UvicornListener(data_app(view), bind("127.0.0.1", 0), max_connections=8)
+        await listener.start()
+        port = Port(batcher, listener, sent, noted, telemetry.rows)
+        try:
+            async with asyncio.timeout(20):
+                await scenario(port)
+        finally:
+            for writer in port.clients:
+                writer.close()
+            listener.hurry()
+            await listener.close(1)
+
+    asyncio.run(run())
+
+
+async def status(reader: asyncio.StreamReader) -> int:
+    return int((await reader.readline()).split()[1])
+
+
+def test_no_batch_is_run_for_callers_that_left() -> None:
+    """Those who wait in the queue leave it with their connection; the next batch is of one who stayed."""
+
+    async def scenario(port: Port) -> None:
+        first = await port.embed()
+        running = await port.sent.get()
+        for _ in range(3):
+            await port.embed()
+        staying = await port.embed()
+        await port.queue_of(4)
+        for writer in port.clients[1:4]:
+            writer.transport.abort()
+        for _ in range(3):
+            await port.noted.written.acquire()
+        assert [(line["status"], line["reason"]) for line in port.noted.lines] == [(499, "caller_gone")] * 3
+        port.batcher.finished(Finished(running.number, array("f", [0.6, 0.8]).tobytes(), 0.1, 0))
+        assert await status(first) == 200
+        await port.device_answers()
+        assert await status(staying) == 200
+        assert port.sent.empty()
+        assert port.noted.errors == []
+
+    with_port(scenario)
+
+
+def test_a_caller_that_leaves_in_its_body_is_no_error_of_ours() -> None:
+    """It is noted and nothing more."""
+
+    async def scenario(port: Port) -> None:
+        await port.post(b"{", length=100)
+        await port.clients[0].drain()
+        port.clients[0].close()
+        await port.noted.written.acquire()
+        assert port.noted.lines[0]["reason"] == "caller_gone"
+        assert port.noted.errors == []
+
+    with_port(scenario)
+
+
+def test_a_body_that_does_not_come_ends_its_connection() -> None:
+    """What may still come must not be read as a request."""
+
+    async def scenario(port: Port) -> None:
+        reader = await port.post(b"{", length=100)
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert b"not complete within 0.01 s" in answer
+
+    with_port(scenario, body_s=0.01)
+
+
+def test_a_body_that_is_announced_too_large_is_refused_unread() -> None:
+    """By its length alone."""
+
+    async def scenario(port: Port) -> None:
+        reader = await port.post(b"{", length=2_000_000)
+        answer: Any = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert b"body_too_large" in answer
+
+    with_port(scenario)
+
+
+def test_a_long_epoch_is_cut_in_the_access_log() -> None:
+    """A header decides neither how much is written nor what breaks a line."""
+
+    async def scenario(port: Port) -> None:
+        reader = await port.embed(b"x-canary-epoch: " + b"7" * 5000)
+        await port.device_answers()
+        assert await status(reader) == 200
+        assert port.noted.lines[0]["epoch"] == "7" * MAX_EPOCH
+
+    with_port(scenario)
+
+
+def test_deep_nesting_is_the_callers_fault() -> None:
+    """400, whatever the decoder's stack says."""
+
+    async def scenario(port: Port) -> None:
+        reader = await port.post(b'{"model":"m","input":' + b"[" * 100_000)
+        assert await status(reader) == 400
+        assert port.noted.errors == []
+
+    with_port(scenario)

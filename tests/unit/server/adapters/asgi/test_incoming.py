@@ -1,0 +1,121 @@
+"""Bodies within bounds, and callers that leave."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from server.adapters.asgi.answers import MAX_BODY
+from server.adapters.asgi.incoming import BodyTooLarge, BodyTooSlow, CallerGone, read_body, unless_gone
+
+
+class Client:
+    """What ``receive`` gives, in order; after the last it waits until ``left`` is set."""
+
+    def __init__(self, *messages: Any) -> None:
+        self._messages = list(messages)
+        self.left = asyncio.Event()
+
+    async def receive(self) -> Any:
+        if self._messages:
+            return self._messages.pop(0)
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+
+def part(body: bytes, *, more: bool) -> Any:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_is_put_together() -> None:
+    """In whatever pieces it comes."""
+
+    async def scenario() -> None:
+        client = Client(part(b"ab", more=True), part(b"", more=True), part(b"c", more=False))
+        assert await read_body(client.receive, 20) == b"abc"
+
+    asyncio.run(scenario())
+
+
+def test_a_body_above_the_limit_is_refused_at_the_byte_that_is_too_much() -> None:
+    """The limit itself is allowed; nothing is read beyond it."""
+
+    async def scenario() -> None:
+        whole = part(b"x" * MAX_BODY, more=False)
+        assert len(await read_body(Client(whole).receive, 20)) == MAX_BODY
+        endless = Client(part(b"x" * MAX_BODY, more=True), part(b"x", more=True))
+        with pytest.raises(BodyTooLarge):
+            await read_body(endless.receive, 20)
+
+    asyncio.run(scenario())
+
+
+def test_a_body_that_does_not_come_is_given_up() -> None:
+    """The sentence says how far it got."""
+
+    async def scenario() -> None:
+        with pytest.raises(BodyTooSlow, match="3 bytes came"):
+            await read_body(Client(part(b"abc", more=True)).receive, 0.01)
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_that_leaves_in_its_body_is_gone() -> None:
+    """That is no error of the server."""
+
+    async def scenario() -> None:
+        client = Client(part(b"abc", more=True))
+        client.left.set()
+        with pytest.raises(CallerGone):
+            await read_body(client.receive, 20)
+
+    asyncio.run(scenario())
+
+
+def test_work_for_a_caller_that_stays_is_finished() -> None:
+    """Its result or its error is passed on, and the watch on the caller ends with it."""
+
+    async def scenario() -> None:
+        async def work() -> int:
+            await asyncio.sleep(0)
+            return 3
+
+        async def failing() -> int:
+            raise ValueError("inside")
+
+        client = Client()
+        assert await unless_gone(client.receive, work()) == 3
+        with pytest.raises(ValueError, match="inside"):
+            await unless_gone(client.receive, failing())
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("how", ["leaves", "cancelled"])
+def test_work_for_a_caller_that_leaves_is_cancelled(how: str) -> None:
+    """By its leaving, or by the server's end; nothing runs on."""
+
+    async def scenario() -> None:
+        began, ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        client = Client()
+        running = asyncio.create_task(unless_gone(client.receive, work()))
+        await began.wait()
+        if how == "leaves":
+            client.left.set()
+        else:
+            running.cancel()
+        with pytest.raises(CallerGone if how == "leaves" else asyncio.CancelledError):
+            await running
+        assert ended.is_set()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())

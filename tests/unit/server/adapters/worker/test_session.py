@@ -1,0 +1,132 @@
+"""Acceptance and warm-up compare every position of every bucket with the CPU."""
+
+from array import array
+from typing import Any
+
+import pytest
+
+from server.adapters.worker.engine import EngineFailed
+from server.core.types import Bucket
+from server.core.warmup import StabilityRule
+from server.ports.worker import BucketWarm, Start, Warmed, WorkerEvent
+
+LENGTHS = (4, 8)
+START = Start(
+    model_path="/m",
+    sha256=None,
+    device="cpu",
+    emulator_allowed=False,
+    dtype="float32",
+    matmul_precision="highest",
+    compile=False,
+    threads=1,
+    buckets=tuple(Bucket(batch, length) for length in LENGTHS for batch in (1, 2)),
+    stability=StabilityRule(min_calls=2, max_calls=2),
+    cache_dir="/c",
+    front_pid=7,
+)
+
+
+class Device:
+    """The CPU; ``wrong_from`` is a position from which on its answers are not the model's."""
+
+    emulated = False
+
+    def __init__(self, wrong_from: int | None) -> None:
+        self._wrong_from = wrong_from
+
+    def open(self) -> None: ...
+
+    def torch_name(self) -> str:
+        return "cpu"
+
+    def compiled_by_default(self) -> bool:
+        return False
+
+    def compile(self, module: Any) -> Any:
+        raise AssertionError("eager was asked for")
+
+    def compiles(self) -> int:
+        return 0
+
+    def seal(self, *, compiled: bool) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def versions(self) -> dict[str, str | None]:
+        return {"torch": "x", "torch_tpu": None, "libtpu": None, "topology": None}
+
+    def spoil(self, ids: Any) -> Any:
+        """The ids as this device sees them."""
+        if self._wrong_from is not None and ids.shape[1] > self._wrong_from:
+            ids = ids.clone()
+            ids[:, self._wrong_from :] = 0
+        return ids
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """torch without the backends that load themselves."""
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    import torch
+
+    return torch
+
+
+def warm(torch: Any, device: Device) -> list[WorkerEvent]:
+    """Loads and warms a model whose vector is the masked mean of its tokens' one-hot rows."""
+    from server.adapters.worker.session import Session
+
+    class Module(torch.nn.Module):  # type: ignore[misc, name-defined]  # torch is not followed by mypy
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert = torch.nn.Identity()
+            self.seen = lambda ids: ids
+
+        def forward(self, ids: Any, mask: Any) -> Any:
+            rows = torch.nn.functional.one_hot(self.seen(ids).long(), 50).float() * mask.unsqueeze(-1)
+            return torch.nn.functional.normalize(rows.sum(dim=1), dim=1)
+
+        def to(self, *given: Any) -> "Module":
+            self.seen = device.spoil
+            return self
+
+    class Model:
+        module = Module()
+        revision, vocabulary, dim, max_length = "rev", 50, 50, 8
+
+    said: list[WorkerEvent] = []
+    session = Session(START, device, said.append)
+    session.warm(session.load(Model()))
+    return said
+
+
+def test_a_right_device_passes_in_every_bucket(torch: Any) -> None:
+    """Each bucket is reported once, then the end of the warm-up."""
+    said = warm(torch, Device(wrong_from=None))
+    assert sorted(event.timing.bucket for event in said if isinstance(event, BucketWarm)) == sorted(START.buckets)
+    assert said[-1] == Warmed()
+
+
+@pytest.mark.parametrize("wrong_from", [3, 4, 7])
+def test_a_device_that_is_wrong_at_late_positions_does_not_pass(torch: Any, wrong_from: int) -> None:
+    """The last position of the longest bucket is compared like the first of the shortest."""
+    with pytest.raises(EngineFailed, match="differs from the CPU"):
+        warm(torch, Device(wrong_from))
+
+
+def test_rows_of_both_lengths_take_turns_in_a_batch_of_one(torch: Any) -> None:
+    """A full row shows late positions, a half row shows padding."""
+    from server.adapters.worker.session import Probe
+
+    class Model:
+        revision, vocabulary, dim, max_length = "rev", 50, 2, 8
+
+        @staticmethod
+        def module(ids: Any, mask: Any) -> Any:
+            return torch.ones(1, 2)
+
+    probe = Probe(START, Model())  # type: ignore[arg-type]  # its module is only called
+    for length in LENGTHS:
+        kept = [sum(array("i", probe.inputs(Bucket(1, length), turn)[1])) for turn in range(3)]
+        assert kept == [length, length // 2, length]
