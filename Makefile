@@ -44,11 +44,11 @@ unit: $(VENV)/.fresh
 check: lint types imports unit
 
 test: lint types imports
-	@$(RUN) -m pytest -q -m "not tool"
+	@$(RUN) -m pytest -q -m "not tool" tests/unit tests/integration tests/e2e
 
 test-tools: $(VENV)/.fresh
 	@scripts/install-tools
-	@$(RUN) -m pytest -q -m tool
+	@$(RUN) -m pytest -q tests/tools
 
 lock:
 	@scripts/lock

@@ -1,13 +1,14 @@
 """While every bucket compiles from nothing the server answers its probes, and is ready only afterwards."""
 
 import asyncio
+import shutil
 import statistics
 import time
 from pathlib import Path
 
 import httpx
 import pytest
-from integration.server.running import MODEL, RunningServer, running
+from integration.server.running import CACHE, MODEL, RunningServer, running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.timeout(900)]
 
@@ -62,11 +63,13 @@ async def poll(server: RunningServer) -> tuple[list[int], list[float], list[floa
 
 def test_probes_are_answered_during_a_cold_warm_up_and_nothing_compiles_after_it(tmp_path: Path) -> None:
     """livez is 200 and fast; ready comes after the last bucket; first requests of each bucket add 0 compiles."""
+    cache = CACHE / "demo"  # left warm for the demo's tests, which come after
+    shutil.rmtree(cache, ignore_errors=True)
     changes = {
         "device": "tpu-emulator",
         "dtype": "bfloat16",
         "catalogue": CATALOGUE,
-        "cache_dir": str(tmp_path / "cache"),
+        "cache_dir": str(cache),
     }
     with running(tmp_path, emulator=True, **changes) as server:
         statuses, ours, bare = asyncio.run(poll(server))

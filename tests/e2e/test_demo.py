@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from integration.server.running import CACHE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.timeout(1800)]
 
@@ -58,7 +59,15 @@ class Stage:
     mark: str
 
     def command(self, scenario: str, *more: str) -> list[str]:
-        words = ["--scenario", scenario, "--results", str(self.folder / "results"), *more]
+        words = [
+            "--scenario",
+            scenario,
+            "--results",
+            str(self.folder / "results"),
+            "--cache-dir",
+            str(CACHE / "demo"),
+            *more,
+        ]
         return [sys.executable, "-m", "demo", *words]
 
     def environment(self) -> dict[str, str]:
