@@ -93,12 +93,13 @@ class DrainConfig(_Strict):
 
 
 class Limits(_Strict):
-    """Sizes in bytes."""
+    """Sizes in bytes. ``client_read_s``: how long a client may pause while it sends a body."""
 
     replay_buffer: Annotated[int, Field(ge=1024, le=64 << 20)] = 1 << 20
     replay_buffer_total: Annotated[int, Field(ge=1 << 20, le=4 << 30)] = 64 << 20
     answer_hold: Annotated[int, Field(ge=1024, le=4 << 20)] = 256 << 10
     max_body: Annotated[int, Field(ge=1024, le=1 << 30)] = 16 << 20
+    client_read_s: Seconds = 30.0
 
 
 class Key(_Strict):

@@ -186,6 +186,8 @@ def _workers(
             answer_hold=config.limits.answer_hold,
             max_body=config.limits.max_body,
             report_every_s=1.0,
+            client_read_s=config.limits.client_read_s,
+            wall_offset=clock.wall_offset,
             access_log=access_log,
         )
 

@@ -63,7 +63,7 @@ class Worker:
     """One data worker: assembled when its setup arrives, routed by snapshots."""
 
     def __init__(self, setup: WorkerSetup, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
-        clock = SystemClock()
+        clock = SystemClock(setup.wall_offset)
         self._setup = setup
         self._channel = channel
         self._sweeper = Sweeper(loop, clock)
@@ -108,6 +108,7 @@ class Worker:
             replay_buffer=setup.replay_buffer,
             replay_buffer_total=setup.replay_buffer_total,
             max_body=setup.max_body,
+            client_read_s=setup.client_read_s,
             expose_timings=setup.expose_timings,
         )
         self._server = DataServer(
@@ -209,6 +210,13 @@ async def run(fd: int) -> int:
     draining: list[asyncio.Task[None]] = []
 
     def take(message: Any) -> None:
+        try:
+            obey(message)
+        except Exception:
+            lost.set()  # a worker that did not follow must not go on
+            raise
+
+    def obey(message: Any) -> None:
         match message:
             case WorkerSetup() if not begun.done():
                 _begin(begun, message, channel, loop)
@@ -245,7 +253,7 @@ def _begin(
     """At once, because the first snapshot may be in the same read as the setup."""
     try:
         begun.set_result(Worker(setup, channel, loop))
-    except OSError as error:
+    except Exception as error:
         begun.set_exception(error)
 
 

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     ROUTE_NOT_FOUND = "route_not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     BODY_TOO_LARGE = "body_too_large"
+    BODY_TOO_SLOW = "body_too_slow"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     NOT_READY = "not_ready"
     DRAINING = "draining"
@@ -39,6 +40,7 @@ STATUS: Final[dict[Reason, int]] = {
     Reason.ROUTE_NOT_FOUND: 404,
     Reason.METHOD_NOT_ALLOWED: 405,
     Reason.BODY_TOO_LARGE: 413,
+    Reason.BODY_TOO_SLOW: 408,
     Reason.UNSUPPORTED_MEDIA_TYPE: 415,
     Reason.NOT_READY: 503,
     Reason.DRAINING: 503,

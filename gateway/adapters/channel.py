@@ -6,6 +6,7 @@ channel, because a worker that misunderstands a routing snapshot must not go on.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -14,6 +15,8 @@ import msgspec
 
 from gateway.core import snapshot as messages
 from gateway.core.snapshot import FromWorker, ToWorker
+
+log = logging.getLogger("gateway.channel")
 
 Message = ToWorker | FromWorker
 MAX_FRAME: Final = 8 * 1024 * 1024
@@ -88,7 +91,11 @@ def _decode(payload: bytes) -> Message:
 
 
 class Channel(asyncio.Protocol):
-    """One end. ``on_lost`` is called once, also when the other side sends what is no message."""
+    """One end. ``on_lost`` is called once, also when the other side sends what is no message.
+
+    A message that its receiver cannot deal with is logged and counted in ``failed``; the channel goes on, and whether
+    anything else does is the receiver's decision.
+    """
 
     def __init__(self, on_message: Callable[[Any], None], on_lost: Callable[[], None]) -> None:
         self._on_message = on_message
@@ -99,6 +106,7 @@ class Channel(asyncio.Protocol):
         self._flowing = asyncio.Event()
         self._flowing.set()
         self.dropped = 0
+        self.failed = 0
         self.fault: ChannelError | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -115,14 +123,21 @@ class Channel(asyncio.Protocol):
         if self._held is not None:
             self._held += received
             return
-        for message in received:
-            self._on_message(message)
+        self._deliver(received)
 
     def begin(self) -> None:
         """Deliver: what came before is first."""
         held, self._held = self._held or [], None
-        for message in held:
-            self._on_message(message)
+        self._deliver(held)
+
+    def _deliver(self, received: list[Message]) -> None:
+        for message in received:
+            try:
+                self._on_message(message)
+            except Exception:
+                self.failed += 1
+                fields = {"event": "message_failed", "kind": type(message).__name__}
+                log.exception("message failed", extra={"fields": fields})
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -141,12 +156,17 @@ class Channel(asyncio.Protocol):
             self._transport.write(encode(message))
 
     def send_or_drop(self, message: Message) -> bool:
-        """Queue a message unless too much is waiting; False when it was dropped, and counted as such."""
+        """Queue a message unless it or what is waiting is too large; False when it was dropped, and counted as such."""
         transport = self._transport
         if transport is None or not self._flowing.is_set() or transport.get_write_buffer_size() > DROP_ABOVE:
             self.dropped += 1
             return False
-        transport.write(encode(message))
+        try:
+            frame = encode(message)
+        except ChannelError:
+            self.dropped += 1
+            return False
+        transport.write(frame)
         return True
 
     async def flushed(self) -> None:

@@ -29,12 +29,15 @@ class FailReason(StrEnum):
     """Why the gateway itself answers; the adapter turns it into status and body."""
 
     BASELINE_UNAVAILABLE = "baseline_unavailable"
+    """No connection to the baseline."""
     BASELINE_FULL = "baseline_full"
     UPSTREAM_FAILED = "upstream_failed"
     UPSTREAM_TIMEOUT = "upstream_timeout"
     DEADLINE = "deadline"
     BODY_TOO_LARGE = "body_too_large"
     """The client sent more than ``max_body``; no arm is at fault."""
+    BODY_TOO_SLOW = "body_too_slow"
+    """The client did not send its body in time; no arm is at fault."""
 
 
 class Instead(StrEnum):

@@ -9,8 +9,9 @@ counters and decides nothing. States:
       └─ failed before the client got a byte ──▶ SECOND ──▶ DONE (or STREAMING)
     FIRST on the baseline in the candidate's place (stand-in) is booked for the candidate and never for the baseline.
 
-Rules that must survive any edit: at most two legs; the second goes to the baseline and books nothing for it; the
-first leg is booked exactly once; after the client got a byte nothing is repeated.
+Rules that must survive any edit: at most two legs are written; the second goes to the baseline and books nothing for
+it; the first leg is booked exactly once; the request is copied at most once; after the client got a byte nothing is
+repeated. A leg that routing overtook before it was written does not count: it is sent to whoever is the baseline now.
 """
 
 from dataclasses import dataclass
@@ -74,7 +75,18 @@ class Terms:
 class Exchange:
     """Events are methods; each returns what is to be done, in order. Events after DONE change nothing."""
 
-    __slots__ = ("_booked", "_head", "_instead", "_patience", "_role", "_second_head", "leg", "state", "terms")
+    __slots__ = (
+        "_booked",
+        "_copied",
+        "_head",
+        "_instead",
+        "_patience",
+        "_role",
+        "_second_head",
+        "leg",
+        "state",
+        "terms",
+    )
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -85,6 +97,7 @@ class Exchange:
         self._head: Head | None = None
         self._second_head: Head | None = None
         self._booked = not terms.judged
+        self._copied = not terms.copy
         self._instead: Instead | None = None
 
     @property
@@ -112,11 +125,14 @@ class Exchange:
         return (Send(Leg.FIRST, Role.BASELINE, self._patience, counted=terms.judged),)
 
     def on_written(self, leg: Leg) -> Effects:
-        """The leg is on its way. Only now is a copy made, so that it never delays what it copies."""
+        """The leg is on its way, perhaps again on a fresh connection. Only now is a copy made, so that it never delays
+        what it copies.
+        """
         serves_its_own = leg is Leg.FIRST and self._role is self.terms.assigned
-        if self.terms.copy and serves_its_own and self.state is State.FIRST:
-            return (CopyTo(self._role.other),)
-        return NOTHING
+        if self._copied or not serves_its_own or self.state is not State.FIRST:
+            return NOTHING
+        self._copied = True
+        return (CopyTo(self._role.other),)
 
     def on_head(self, leg: Leg, head: Head, now: float, *, baseline: Standing) -> Effects:
         """Status and headers of an answer."""
@@ -173,10 +189,10 @@ class Exchange:
             self.state = State.DONE
             outcome = lost(loss, cut_short=self._is_cut_short(loss))
             return (Break(), *self._book(outcome), *self._saw(Outcome.FAILED))
+        if loss is Loss.STALE:
+            return self._not_written(now, baseline)
         if self.state is State.CHECKING:
             return self._answer_unchecked()
-        if loss is Loss.STALE and leg is Leg.FIRST and self._role is Role.CANDIDATE:
-            return self._go_back(now, baseline)
         outcome = lost(loss, cut_short=self._is_cut_short(loss))
         if self._role is Role.CANDIDATE and leg is Leg.FIRST and self.terms.replayable:
             return self._fail_over(now, outcome, baseline)
@@ -202,10 +218,14 @@ class Exchange:
             booked = self._book(Outcome.UNAVAILABLE)
         return (*booked, *self._baseline_instead(Leg.FIRST, now, baseline))
 
-    def _go_back(self, now: float, baseline: Standing) -> Effects:
-        """Nothing was written to the candidate, so nothing is booked for it."""
+    def _not_written(self, now: float, baseline: Standing) -> Effects:
+        """Routing changed while the leg waited: nothing of it is booked, and the present baseline gets the request."""
+        if self.state is State.CHECKING:
+            return self._check(now, baseline)
+        dropped: Effects = NOTHING if self._booked else (Drop(),)
         self._booked = True
-        return (Drop(), *self._baseline_instead(Leg.SECOND, now, baseline))
+        leg = Leg.SECOND if self._role is Role.CANDIDATE else self.leg
+        return (*dropped, *self._baseline_instead(leg, now, baseline))
 
     def _fail_over(self, now: float, outcome: Outcome, baseline: Standing, *, compiles: int = 0) -> Effects:
         self._instead = Instead.FAILED
@@ -309,6 +329,8 @@ class Exchange:
         return self._patience.first_byte_s < plan.first_byte_s
 
     def _reason(self, loss: Loss, now: float) -> FailReason:
+        if loss is Loss.REFUSED and self._role is Role.BASELINE:
+            return FailReason.BASELINE_UNAVAILABLE
         if loss not in TIMEOUTS:
             return FailReason.UPSTREAM_FAILED
         deadline = self.terms.deadline
@@ -319,10 +341,5 @@ class Exchange:
 
 
 def _unable(baseline: Standing) -> FailReason | None:
-    match baseline:
-        case Standing.ABLE:
-            return None
-        case Standing.FULL:
-            return FailReason.BASELINE_FULL
-        case Standing.UNREADY | Standing.TRIPPED | Standing.ABSENT:
-            return FailReason.BASELINE_UNAVAILABLE
+    """Only its limit keeps a request from the baseline: there is nothing better to send it to."""
+    return FailReason.BASELINE_FULL if baseline is Standing.FULL else None

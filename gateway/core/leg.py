@@ -54,7 +54,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait, in seconds from sending: for the first byte of the answer, and for all of it."""
+    """How long to wait, in seconds from when the whole request was sent: for the answer's first byte, and all of it."""
 
     first_byte_s: float
     total_s: float
@@ -89,6 +89,10 @@ class SentLeg(Protocol):
         """The rest of the answer is not wanted; the connection may be used again when little is left of it."""
         ...
 
+    def lift_total(self) -> None:
+        """The answer is passed on as it comes: from here on only the time between two pieces is limited."""
+        ...
+
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
@@ -100,6 +104,11 @@ class SentLeg(Protocol):
 
 class Upstream(Protocol):
     """The connections to one arm for one lane."""
+
+    @property
+    def arm(self) -> ArmSnapshot:
+        """Where the connections lead."""
+        ...
 
     @property
     def in_flight(self) -> int: ...
@@ -120,5 +129,5 @@ class Upstream(Protocol):
         ...
 
     def retire(self) -> None:
-        """Take nothing more; what runs may finish."""
+        """Take nothing more. What was written may finish; what was not ends with Loss.STALE."""
         ...

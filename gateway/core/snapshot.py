@@ -68,7 +68,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSetup:
-    """What a worker needs before its first request. Sizes in bytes, times in seconds."""
+    """What a worker needs before its first request. Sizes in bytes, times in seconds.
+
+    client_read_s: how long a client may keep a worker waiting for its body.
+    wall_offset: wall time minus monotonic time in the control process, so that all processes of a replica, however
+        late they were started, agree on windows; None: the worker's own.
+    """
 
     name: str
     host: str
@@ -81,6 +86,8 @@ class WorkerSetup:
     report_every_s: float
     access_log: str | None
     backlog: int = 2048
+    client_read_s: float = 30.0
+    wall_offset: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

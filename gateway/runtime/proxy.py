@@ -30,7 +30,7 @@ from gateway.core.effects import (
 from gateway.core.exchange import Exchange, State, Terms
 from gateway.core.leg import Head, SentLeg
 from gateway.core.snapshot import Answer as SideAnswer
-from gateway.core.snapshot import Snapshot
+from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.split import Purpose
 from gateway.core.types import OUTCOME_COUNT, Count, Lane, Role
 from gateway.ports import Clock
@@ -120,6 +120,7 @@ class LiveRequest:
         "_copy",
         "_epoch",
         "_legs",
+        "_moved",
         "_proxy",
         "_snapshot",
         "_stream",
@@ -140,6 +141,7 @@ class LiveRequest:
         self._ticket: Ticket | None = None
         self._copy: Copy | None = None
         self._stream: AnswerStream | None = None
+        self._moved: asyncio.Event | None = None
         self.call = call
         self.exchange = exchange
         self.reply: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
@@ -162,6 +164,10 @@ class LiveRequest:
         """The client sends more than is allowed; what an arm has got of it is void."""
         self._give_up(Failure(FailReason.BODY_TOO_LARGE, after_failover=False))
 
+    def body_too_slow(self) -> None:
+        """The client does not send the rest of its body; the arm that waits for it is not to blame."""
+        self._give_up(Failure(FailReason.BODY_TOO_SLOW, after_failover=False))
+
     def _give_up(self, reply: Reply | None) -> None:
         self.perform(self.exchange.on_client_gone())
         if self._stream is not None:
@@ -174,20 +180,29 @@ class LiveRequest:
 
     async def feed(self, data: bytes, *, last: bool) -> None:
         """More of a body that is not kept. A leg that ended without taking it leaves it to the next one."""
+        self._moved = self._moved or asyncio.Event()
         while not self.is_done:
             leg = self._legs[self.exchange.leg]
-            if leg is None or leg.sent is None or await leg.sent.feed(data, last=last):
+            assert leg is not None
+            assert leg.sent is not None
+            if await leg.sent.feed(data, last=last):
+                if last and self._ticket is not None:
+                    self._ticket.start(self._now())
                 return
+            # The exchange may hear of the leg's end only after this task does.
+            while not self.is_done and self._legs[self.exchange.leg] is leg:
+                self._moved.clear()
+                await self._moved.wait()
 
     # Events of the legs.
 
     def on_written(self, leg: "_LiveLeg") -> None:
         lane = str(Lane.LIVE) if self.call.judged else "pinned"
-        self._proxy.writes.wrote(leg.role, self._snapshot.arm(leg.role).name, lane, self.call.request_id, self._epoch)
+        self._proxy.writes.wrote(leg.role, leg.arm.name, lane, self.call.request_id, self._epoch)
         self.perform(self.exchange.on_written(leg.leg))
 
     def may_write(self, leg: "_LiveLeg") -> bool:
-        return self._proxy.routing.may_write(self._epoch, leg.role, Lane.LIVE)
+        return self._proxy.routing.may_write(self._epoch, leg.arm, Lane.LIVE)
 
     def on_head(self, leg: "_LiveLeg", head: Head) -> None:
         self.perform(self.exchange.on_head(leg.leg, head, self._now(), baseline=self._baseline(leg)))
@@ -199,7 +214,7 @@ class LiveRequest:
         self.perform(self.exchange.on_complete(leg.leg, self._now(), baseline=self._baseline(leg)))
 
     def on_lost(self, leg: "_LiveLeg", loss: Loss) -> None:
-        self.perform(self.exchange.on_lost(leg.leg, loss, self._now(), baseline=self._baseline(leg)))
+        self.perform(self.exchange.on_lost(leg.leg, loss, self._now(), baseline=self._proxy.baseline_standing()))
 
     @property
     def answer_hold(self) -> int:
@@ -234,7 +249,7 @@ class LiveRequest:
                     self._stream.break_off()
                 case Fail(reason, after_failover):
                     self._reply(Failure(reason, after_failover))
-                    self._tell_copy(None, Role.BASELINE)
+                    self._tell_copy(Role.BASELINE)
                 case Cancel(leg) | Discard(leg):
                     self._let_go(leg, at_once=isinstance(effect, Cancel))
                 case FailedOver():
@@ -245,35 +260,39 @@ class LiveRequest:
                     self._tallies.drop(self._ticket)
                 case EndStream() | Break() | Drop():
                     pass
+        if self._moved is not None:
+            self._moved.set()
 
     def _send(self, send: Send) -> None:
         proxy, terms = self._proxy, self.exchange.terms
         now = proxy.clock.monotonic()
-        if send.counted:
-            self._ticket = self._tallies.open(send.role, Lane.LIVE, self._arrived, now)
-        leg = self._legs[send.leg] = _LiveLeg(self, send.leg, send.role)
         outgoing = self.call.outgoing
+        if send.counted:
+            sent = None if outgoing.more else now
+            self._ticket = self._tallies.open(send.role, Lane.LIVE, self._arrived, sent)
+        elif self._ticket is not None:
+            self._ticket.end(now)
+        pool = proxy.arms.pool(send.role, Lane.LIVE)
+        leg = self._legs[send.leg] = _LiveLeg(self, send.leg, pool.arm)
         if terms.deadline is not None:
             outgoing = replace(outgoing, deadline_s=terms.deadline - now)
-        leg.sent = proxy.arms.pool(send.role, Lane.LIVE).send(outgoing, send.patience, leg)
+        leg.sent = pool.send(outgoing, send.patience, leg)
 
     def _answer(self, which: Leg) -> None:
         leg = self._legs[which]
         assert leg is not None
         assert leg.head is not None
-        self._reply(Whole(leg.head, leg.body(), self._snapshot.arm(leg.role).name, self.exchange.instead))
-        self._tell_copy(self._side(), leg.role)
+        self._reply(Whole(leg.head, leg.body(), leg.arm.name, self.exchange.instead))
+        self._tell_copy(leg.role, self._own_leg(), is_whole=True)
 
-    def _side(self) -> SideAnswer | None:
-        """What the assigned arm answered, for comparison; None when it gave no whole answer."""
-        first = self._legs[Leg.FIRST]
-        if first is None or first.head is None or self.exchange.instead in (Instead.FAILED, Instead.UNAVAILABLE):
-            return None
-        return first.side()
+    def _own_leg(self) -> "_LiveLeg | None":
+        """The leg whose answer is the assigned arm's; None when that arm gave no usable one."""
+        return None if self.exchange.instead in (Instead.FAILED, Instead.UNAVAILABLE) else self._legs[Leg.FIRST]
 
-    def _tell_copy(self, side: SideAnswer | None, by: Role) -> None:
+    def _tell_copy(self, by: Role, own: "_LiveLeg | None" = None, *, is_whole: bool = False) -> None:
         if self._copy is not None:
-            self._copy.live_answered(side, by)
+            status = None if own is None else own.status
+            self._copy.live_answered(status, own.side() if own is not None and is_whole else None, by)
             self._copy = None
 
     def _book(self, book: Book) -> None:
@@ -300,8 +319,9 @@ class LiveRequest:
         for piece in leg.pieces:
             stream.push(piece)
         leg.pieces.clear()
-        self._reply(Streamed(leg.head, stream, self._snapshot.arm(leg.role).name, self.exchange.instead))
-        self._tell_copy(None, leg.role)
+        leg.sent.lift_total()
+        self._reply(Streamed(leg.head, stream, leg.arm.name, self.exchange.instead))
+        self._tell_copy(leg.role, self._own_leg())
 
     def _let_go(self, which: Leg, *, at_once: bool) -> None:
         leg = self._legs[which]
@@ -311,7 +331,7 @@ class LiveRequest:
             else:
                 leg.sent.discard()
         if at_once:
-            self._tell_copy(None, Role.BASELINE)
+            self._tell_copy(Role.BASELINE)
 
     def _reply(self, reply: Reply | None) -> None:
         if not self.reply.done():
@@ -319,14 +339,15 @@ class LiveRequest:
 
 
 class _LiveLeg:
-    """The owner of one leg: keeps what is held and passes on what happens."""
+    """The owner of one leg: keeps what is held and passes on what happens. ``arm`` is the one it was sent to."""
 
-    __slots__ = ("head", "leg", "live", "pieces", "role", "sent", "size", "stream")
+    __slots__ = ("arm", "head", "leg", "live", "pieces", "role", "sent", "size", "stream")
 
-    def __init__(self, live: LiveRequest, leg: Leg, role: Role) -> None:
+    def __init__(self, live: LiveRequest, leg: Leg, arm: ArmSnapshot) -> None:
         self.live = live
         self.leg = leg
-        self.role = role
+        self.arm = arm
+        self.role = arm.role
         self.sent: SentLeg | None = None
         self.head: Head | None = None
         self.pieces: list[bytes] = []
@@ -360,6 +381,10 @@ class _LiveLeg:
 
     def body(self) -> bytes:
         return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+
+    @property
+    def status(self) -> int | None:
+        return None if self.head is None else self.head.status
 
     def side(self) -> SideAnswer | None:
         """This leg's answer for comparison; None when it is compressed."""

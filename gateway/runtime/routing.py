@@ -45,14 +45,21 @@ class Routing:
         self.route = _prepare(snapshot, before)
         return new_epoch
 
-    def may_write(self, epoch: int, role: Role, lane: Lane) -> bool:
-        """Whether a request taken in under ``epoch`` may be written to ``role`` now."""
+    def may_write(self, epoch: int, arm: ArmSnapshot, lane: Lane) -> bool:
+        """Whether a request taken in under ``epoch`` may be written to ``arm`` now.
+
+        ``arm`` is the one it was sent to; after roles were swapped or an address changed it is no longer the one that
+        plays that role.
+        """
         if self.route is None:
             return False
-        if role is Role.BASELINE:
-            return True
         snapshot = self.route.snapshot
-        if snapshot.epoch != epoch or snapshot.candidate is None or not snapshot.judging or self.tripped:
+        present = snapshot.baseline if arm.role is Role.BASELINE else snapshot.candidate
+        if present is None or (present.name, present.host, present.port) != (arm.name, arm.host, arm.port):
+            return False
+        if arm.role is Role.BASELINE:
+            return True
+        if snapshot.epoch != epoch or not snapshot.judging or self.tripped:
             return False
         return snapshot.copies > 0 if lane is Lane.COPY else snapshot.weight > 0
 
@@ -70,9 +77,14 @@ class Routing:
         return _full_or_able(arm, in_flight)
 
     def baseline_standing(self, in_flight: int) -> Standing:
+        """Readiness is no part of it: when the baseline is said to be unready there is still nothing better to ask."""
         assert self.route is not None
-        arm = self.route.snapshot.baseline
-        return _full_or_able(arm, in_flight) if arm.ready else Standing.UNREADY
+        return _full_or_able(self.route.snapshot.baseline, in_flight)
+
+    @property
+    def baseline_is_ready(self) -> bool:
+        """What the last poll said; it decides about copies, which can be left out."""
+        return self.route is not None and self.route.snapshot.baseline.ready
 
 
 def _full_or_able(arm: ArmSnapshot, in_flight: int) -> Standing:

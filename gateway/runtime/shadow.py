@@ -76,13 +76,13 @@ class Shadow:
 
     def _obstacle(self, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float) -> str | None:
         busy = self.arms.in_flight(role, Lane.LIVE, Lane.COPY)
-        if not self.routing.may_write(snapshot.epoch, role, Lane.COPY) and not self.routing.tripped:
-            return "stale"
         arm = snapshot.arm(role)
+        if not self.routing.may_write(snapshot.epoch, arm, Lane.COPY) and not self.routing.tripped:
+            return "stale"
         if self.arms.in_flight(role, Lane.COPY) >= arm.max_connections:
             return "overflow"
         if role is Role.BASELINE:
-            free = self.routing.baseline_standing(busy) is Standing.ABLE and busy < arm.max_in_flight / 2
+            free = self.routing.baseline_is_ready and busy < arm.max_in_flight / 2
             return None if free else "busy"
         match self.routing.candidate_standing(busy):
             case Standing.ABLE:
@@ -116,38 +116,45 @@ class Copy:
         self._snapshot = snapshot
         self._arrived = arrived
         self._reserved = size
+        self._arm = snapshot.arm(role)
         self._ticket = tallies.open(role, Lane.COPY, arrived, shadow.clock.monotonic())
+        self._is_sent = False
         self._leg: SentLeg | None = None
         self._head: Head | None = None
         self._body: list[bytes] = []
         self._size = 0
-        self._ended_at: float | None = None
         self._loss: Loss | None = None
         self._live_known = False
+        self._live_status: int | None = None
         self._live: Answer | None = None
         self._served = role.other
 
     def send(self) -> None:
-        arm = self._snapshot.arm(self._role)
+        arm = self._arm
         # Without the client's deadline: nobody waits for a copy, and its latency is judged by the limits.
         outgoing = replace(self._call.outgoing, shadow=True, deadline_s=None)
         pool = self._shadow.arms.pool(self._role, Lane.COPY)
         self._leg = pool.send(outgoing, Patience(arm.first_byte_s, arm.total_s), self)
 
-    def live_answered(self, answer: Answer | None, served: Role) -> None:
-        """What the client's arm answered, whole; None when there is nothing to compare with."""
-        self._live_known, self._live, self._served = True, answer, served
+    def live_answered(self, status: int | None, answer: Answer | None, served: Role) -> None:
+        """What the other arm said to the client's request.
+
+        status: None when it gave no answer. answer: all of it; None when there is nothing to compare with.
+        """
+        self._live_known, self._live_status, self._live, self._served = True, status, answer, served
         self._finish()
 
     # The owner of the copy's leg.
 
     def may_write(self) -> bool:
-        return self._shadow.routing.may_write(self._snapshot.epoch, self._role, Lane.COPY)
+        return self._shadow.routing.may_write(self._snapshot.epoch, self._arm, Lane.COPY)
 
     def on_written(self) -> None:
-        shadow, arm = self._shadow, self._snapshot.arm(self._role)
-        shadow.books.copy(self._tallies, self._role, "sent")
-        shadow.writes.wrote(self._role, arm.name, Lane.COPY, self._call.request_id, self._snapshot.epoch)
+        shadow = self._shadow
+        if not self._is_sent:
+            shadow.books.copy(self._tallies, self._role, "sent")
+        self._is_sent = True  # a second time it is the same copy on a fresh connection
+        shadow.writes.wrote(self._role, self._arm.name, Lane.COPY, self._call.request_id, self._snapshot.epoch)
 
     def on_head(self, head: Head) -> None:
         self._head = head
@@ -166,15 +173,15 @@ class Copy:
         self._end(loss)
 
     def _end(self, loss: Loss | None) -> None:
-        self._ended_at, self._loss = self._shadow.clock.monotonic(), loss
-        self._ticket.is_answered = True
+        self._loss = loss
+        self._ticket.end(self._shadow.clock.monotonic())
         refused = loss is None and self._head is not None and is_refusal(self._head.status)
         if not refused and not self._live_known:
             self._book()  # only a refusal has to wait for what the other arm says
         self._finish()
 
     def _finish(self) -> None:
-        if self._ended_at is None or not self._live_known:
+        if self._ticket.ended is None or not self._live_known:
             return
         self._book()
         shadow = self._shadow
@@ -187,7 +194,7 @@ class Copy:
         """Once: the ticket is closed the first time."""
         if not self._ticket.is_open:
             return
-        assert self._ended_at is not None
+        assert self._ticket.ended is not None
         shadow = self._shadow
         if self._loss is Loss.STALE:
             self._tallies.drop(self._ticket)
@@ -201,13 +208,19 @@ class Copy:
         compiles = self._head.compiles if self._head is not None else 0
         timed = self._head is None or not self._head.event_stream
         shadow.books.close(
-            self._tallies, self._ticket, self._role, outcome, self._ended_at, compiles=compiles, timed=timed
+            self._tallies, self._ticket, self._role, outcome, self._ticket.ended, compiles=compiles, timed=timed
         )
 
     def _outcome(self) -> Outcome:
+        if self._loss is Loss.TOTAL_TIMEOUT and self._is_stream():
+            return Outcome.CANCELLED  # a client's stream has no total limit; a copy's ends where nobody would miss it
         if self._loss is not None or self._head is None:
             return Outcome.FAILED
-        return copied(self._head.status, self._live.status if self._live is not None else None)
+        return copied(self._head.status, self._live_status)
+
+    def _is_stream(self) -> bool:
+        """Whether a client would have got this answer as it came."""
+        return self._head is not None and (self._head.event_stream or self._size > self._shadow.answer_hold)
 
     def _pair(self) -> Pair | None:
         """Both answers; None when one side failed, is compressed, or was too large to keep."""

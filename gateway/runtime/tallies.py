@@ -22,20 +22,36 @@ _COLUMN: Final = {key: column for column, key in enumerate(_LANES)}
 class Ticket:
     """One open request on one arm.
 
-    late: a bit for each latency metric in which it is counted already. is_answered: no longer waiting for the arm,
-    only for what its answer is to be compared with.
+    sent: since when the arm is waited for, None while the client still sends.
+    ended: until when, None so far. A ticket still open then waits for what the answer is to be compared with.
+    late: a bit for each latency metric in which it is counted already.
     """
 
-    __slots__ = ("arrived", "column", "is_answered", "is_open", "late", "sent", "window")
+    __slots__ = ("arrived", "column", "ended", "is_open", "late", "sent", "window")
 
-    def __init__(self, column: int, window: int, arrived: float, sent: float) -> None:
+    def __init__(self, column: int, window: int, arrived: float, sent: float | None) -> None:
         self.column = column
         self.window = window
         self.arrived = arrived
         self.sent = sent
+        self.ended: float | None = None
         self.late = 0
-        self.is_answered = False
         self.is_open = True
+
+    def start(self, now: float) -> None:
+        """The arm has the whole request."""
+        self.sent = now
+
+    def end(self, now: float) -> None:
+        """The arm has done its part; what comes after is not its time."""
+        if self.ended is None:
+            self.ended = now
+
+    def age(self, now: float) -> float:
+        """For how long the arm has been waited for."""
+        if self.sent is None:
+            return 0.0
+        return (now if self.ended is None else self.ended) - self.sent
 
 
 class Tallies:
@@ -65,43 +81,34 @@ class Tallies:
         """Everything about the request has been counted."""
         self._visits.pop(request, None)
 
-    def open(self, role: Role, lane: Lane, arrived: float, sent: float) -> Ticket:
-        """A request that arrived at wall time ``arrived`` is being sent at monotonic time ``sent``."""
+    def open(self, role: Role, lane: Lane, arrived: float, sent: float | None) -> Ticket:
+        """A request that arrived at wall time ``arrived`` is sent at monotonic time ``sent``, None: not all of it."""
         ticket = Ticket(_COLUMN[role, lane], int(arrived // self.window_s), arrived, sent)
         self._open[id(ticket)] = ticket
         return ticket
 
-    def close(
-        self,
-        ticket: Ticket,
-        outcome: Outcome,
-        now: float,
-        *,
-        compiles: int = 0,
-        timed: bool = True,
-        counted: bool = True,
-    ) -> None:
+    def close(self, ticket: Ticket, outcome: Outcome, now: float, *, compiles: int = 0, timed: bool = True) -> None:
         """The outcome of an open request; closing twice changes nothing.
 
         compiles: an answer that met a compile leaves the latency metrics, and is counted as excused.
-        timed: False for answers whose total duration says nothing (event streams).
-        counted: False for a copy of which only the pair is of interest.
+        timed: False for answers whose total duration says nothing (event streams); so is one that came before its
+            request had been sent.
         """
         if not ticket.is_open:
             return
         ticket.is_open = False
         del self._open[id(ticket)]
-        if not counted and outcome is not Outcome.SHED:
-            return
         tally = self._tally(ticket.window, ticket.column)
         tally[OUTCOME_COUNT[outcome]] += 1
         tally[Count.COMPILES] += compiles
-        latency = now - ticket.sent
+        latency = ticket.age(now)
         match outcome:
+            case Outcome.CLIENT_FAULT:
+                self._uncount_late(ticket, tally)
             case Outcome.OK if compiles:
                 tally[Count.EXCUSED] += 1
                 self._uncount_late(ticket, tally)
-            case Outcome.OK if timed:
+            case Outcome.OK if timed and ticket.sent is not None:
                 self._count_latency(ticket, tally, latency)
                 self._histogram(ticket.column).observe(latency)
             case Outcome.OK:
@@ -128,8 +135,8 @@ class Tallies:
         if self._shortest is None:
             return
         for ticket in self._open.values():
-            age = now - ticket.sent
-            if age > self._shortest and not ticket.is_answered and _is_judged(ticket.column):
+            age = ticket.age(now)
+            if age > self._shortest and ticket.ended is None and _is_judged(ticket.column):
                 self._count_late(ticket, self._tally(ticket.window, ticket.column), age)
 
     def take(self) -> tuple[list[WindowCounts], list[LatencyCounts]]:

@@ -1,5 +1,6 @@
 """Pools and a clock that a test holds in its hand, for everything that runs above the connections."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,11 +38,14 @@ class FakeLeg:
         self.owner = owner
         self.fate: str | None = None
         self.paused = False
+        self.is_written = False
+        self.is_total_lifted = False
         self.fed: list[bytes] = []
 
     def write(self) -> None:
         """The connection is there. What may not be written is lost as stale."""
         if self.owner.may_write():
+            self.is_written = True
             self.owner.on_written()
         else:
             self.lose(Loss.STALE)
@@ -90,6 +94,9 @@ class FakeLeg:
     def discard(self) -> None:
         if self.fate is None:
             self._end("discarded")
+
+    def lift_total(self) -> None:
+        self.is_total_lifted = True
 
     def pause(self) -> None:
         self.paused = True
@@ -142,6 +149,9 @@ class FakePool:
 
     def retire(self) -> None:
         self.retired = True
+        for leg in self.open:
+            if not leg.is_written:
+                asyncio.get_running_loop().call_soon(leg.lose, Loss.STALE)
 
 
 def arm_of(role: Role, **changes: Any) -> ArmSnapshot:

@@ -24,14 +24,24 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _CLOSE: Final = (b"connection", b"close")
+SLOWEST_BODY: Final = 16 * 1024
+"""Bytes a second; the time that a client may take for its body in all is ``client_read_s`` and that of this rate."""
 
 
 class ClientGone(Exception):
     """The client went away before its request was complete."""
 
 
+class BodyTooLarge(Exception):
+    """The client has sent more than is allowed."""
+
+
+class BodyTooSlow(Exception):
+    """The client has kept the gateway waiting for its body for too long."""
+
+
 class DataPlane:
-    """``draw`` gives bytes of chance for request ids. Sizes in bytes."""
+    """``draw`` gives bytes of chance for request ids. Sizes in bytes, times in seconds."""
 
     def __init__(
         self,
@@ -42,6 +52,7 @@ class DataPlane:
         replay_buffer: int,
         replay_buffer_total: int,
         max_body: int,
+        client_read_s: float,
         expose_timings: bool,
     ) -> None:
         self._proxy = proxy
@@ -50,6 +61,7 @@ class DataPlane:
         self._replay_buffer = replay_buffer
         self._kept = Budget(replay_buffer_total)
         self._max_body = max_body
+        self._client_read_s = client_read_s
         self._timings = expose_timings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +77,7 @@ class DataPlane:
         if (refusal := self._refusal(incoming)) is not None:
             await _give(send, *error_answer(scope["path"], *refusal, request_id))
             return
-        body = _Body(receive, self._replay_buffer, self._kept)
+        body = _Body(receive, self._replay_buffer, self._kept, self._max_body, self._client_read_s)
         try:
             await body.read()
             # Only now: the routing may have changed while the body came in.
@@ -77,6 +89,12 @@ class DataPlane:
             await self._serve(self._proxy.take(call, route), body, send)
         except ClientGone:
             return
+        except BodyTooLarge:
+            message = f"body: more than {self._max_body} bytes, at most {self._max_body} allowed"
+            await _give(send, *error_answer(scope["path"], Reason.BODY_TOO_LARGE, message, request_id))
+        except BodyTooSlow:
+            message = f"body: {body.size} bytes came within {body.waited:.0f} s of waiting, which is too slow"
+            await _give(send, *error_answer(scope["path"], Reason.BODY_TOO_SLOW, message, request_id))
         except asyncio.CancelledError:
             # The server's last word when a drain takes too long; it ignores this if an answer has begun.
             await self._cut_off(scope["path"], request_id, send)
@@ -147,14 +165,14 @@ class DataPlane:
         """Pass on the rest of a body that is not kept, then wait for the client to leave."""
         try:
             while body.more:
-                data = await body.next()
-                if body.size > self._max_body:
-                    live.body_too_large()
-                    return
-                await live.feed(data, last=not body.more)
+                await live.feed(await body.next(), last=not body.more)
             await body.gone()
         except ClientGone:
             live.client_gone()
+        except BodyTooLarge:
+            live.body_too_large()
+        except BodyTooSlow:
+            live.body_too_slow()
 
     async def _own(self, scope: Scope, send: Send) -> None:
         """Health of the gateway itself. Status alone decides, so no body says false under a 200."""
@@ -173,11 +191,14 @@ class DataPlane:
 class _Body:
     """A request's body: kept while it is small and there is room, passed on piece by piece otherwise."""
 
-    def __init__(self, receive: Receive, most: int, kept: Budget) -> None:
+    def __init__(self, receive: Receive, most: int, kept: Budget, allowed: int, read_s: float) -> None:
         self._receive = receive
         self._most = most
         self._kept = kept
+        self._allowed = allowed
+        self._read_s = read_s
         self._taken = 0
+        self.waited = 0.0
         self.data = b""
         self.size = 0
         self.more = True
@@ -195,19 +216,33 @@ class _Body:
         self.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def next(self) -> bytes:
-        """The next piece. ClientGone when the client went away instead."""
-        message = await self._receive()
+        """The next piece. ClientGone when the client went away instead; BodyTooLarge; BodyTooSlow."""
+        # Only waiting for the client counts, not what the arm takes. A single pause is limited, and so are all of them
+        # together, because a byte now and then would hold the buffers and the arm for ever.
+        in_all = self._read_s + self.size / SLOWEST_BODY
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(max(min(self._read_s, in_all - self.waited), 0.0)):
+                message = await self._receive()
+        except TimeoutError:
+            raise BodyTooSlow from None
+        finally:
+            self.waited += loop.time() - began
         if message["type"] == "http.disconnect":
             raise ClientGone
         data: bytes = message.get("body", b"")
         self.more = message.get("more_body", False)
         self.size += len(data)
+        if self.size > self._allowed:
+            raise BodyTooLarge
         return data
 
     async def gone(self) -> None:
         """Wait for the client to leave; then ClientGone."""
-        while True:
-            await self.next()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        raise ClientGone
 
     def release(self) -> None:
         self._kept.give(self._taken)

@@ -17,12 +17,13 @@ _FAILOVER: Final = names.FAILOVER.encode()
 _NO_BODY: Final = (204, 304)
 
 MESSAGES: Final[dict[FailReason, str]] = {
-    FailReason.BASELINE_UNAVAILABLE: "the baseline is not ready",
+    FailReason.BASELINE_UNAVAILABLE: "no connection to the baseline",
     FailReason.BASELINE_FULL: "the baseline has as many requests in flight as it may have",
     FailReason.UPSTREAM_FAILED: "the arm closed the connection or did not answer in HTTP",
     FailReason.UPSTREAM_TIMEOUT: "the arm did not answer in time",
     FailReason.DEADLINE: "the deadline of the request has passed",
     FailReason.BODY_TOO_LARGE: "the body is larger than the gateway's max_body",
+    FailReason.BODY_TOO_SLOW: "the body did not come in time",
 }
 
 
@@ -54,7 +55,8 @@ def answer_headers(
 
 def failure_answer(path: str, failure: Failure, request_id: str) -> tuple[int, Headers, bytes]:
     """Status, headers and body of an error of the gateway's own, in the shape that clients of ``path`` expect."""
-    status, headers, body = error_answer(path, Reason(str(failure.reason)), MESSAGES[failure.reason], request_id)
+    message = MESSAGES[failure.reason]
+    status, headers, body = error_answer(path, Reason(str(failure.reason)), message, request_id)
     if failure.after_failover:
         # Two arms were tried already; a client library that tries again at once only adds to the load.
         headers.append((b"x-should-retry", b"false"))
@@ -68,6 +70,8 @@ def error_answer(path: str, reason: Reason, message: str, request_id: str | None
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if request_id is not None:
         headers.append((_REQUEST_ID, request_id.encode()))
+    if reason is Reason.BODY_TOO_SLOW:
+        headers.append((b"connection", b"close"))  # the rest of the body is not waited for
     if status == 503:
         headers.append((b"retry-after", b"1"))
     return status, headers, body

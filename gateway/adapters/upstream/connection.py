@@ -86,7 +86,9 @@ class PooledLeg:
         "pool",
         "request",
         "retried",
+        "taking_due",
         "total_due",
+        "total_s",
     )
 
     def __init__(self, pool: Home, request: Outgoing, owner: Owner, patience: Patience, now: float) -> None:
@@ -96,7 +98,9 @@ class PooledLeg:
         self.connection: Connection | None = None
         self.first_byte_s = patience.first_byte_s
         self.first_byte_due = now + patience.first_byte_s
+        self.total_s = patience.total_s
         self.total_due = now + patience.total_s
+        self.taking_due = FOREVER
         self.connect_due = FOREVER
         self.idle_s = pool.arm.idle_s
         self.heard_at: float | None = None
@@ -107,9 +111,10 @@ class PooledLeg:
 
     def due(self) -> tuple[float, Loss]:
         """When the next time-out falls, and which."""
-        if self.heard_at is None and self.connection is not None and not self.fed:
-            candidates = []  # the client is still sending; the arm cannot answer what it has not got
-        elif self.heard_at is None:
+        if self.connection is not None and not self.fed:
+            # The client is still sending: the arm cannot answer what it has not got, but it has to take what comes.
+            return self.taking_due, Loss.IDLE_TIMEOUT
+        if self.heard_at is None:
             candidates = [(self.first_byte_due, Loss.FIRST_BYTE_TIMEOUT), (self.connect_due, Loss.CONNECT_TIMEOUT)]
         elif self.paused:
             candidates = []  # the client is slow, not the arm
@@ -128,6 +133,9 @@ class PooledLeg:
             if self.connection is None or not self.connection.has_little_left():
                 self.pool.end(self)
 
+    def lift_total(self) -> None:
+        self.total_s = self.total_due = FOREVER
+
     def pause(self) -> None:
         if self.is_open and not self.paused and self.connection is not None:
             self.paused = True
@@ -145,11 +153,19 @@ class PooledLeg:
             await self.pool.changed()
         if not self.is_open or self.connection is None:
             return False
-        self.fed = self.fed or last
-        # The arm's time runs from the last piece.
-        self.first_byte_due = self.pool.now() + self.first_byte_s
-        self.pool.sweeper.due(self.first_byte_due)
+        now = self.pool.now()
+        if last:
+            self.fed = True
+            # The arm's time runs from the last piece.
+            self.first_byte_due, self.total_due = now + self.first_byte_s, now + self.total_s
+            if self.heard_at is not None:
+                self.heard_at = now
+            self.pool.sweeper.due(self.due()[0])
+        else:
+            self.taking_due = now + self.idle_s
+            self.pool.sweeper.due(self.taking_due)
         await self.connection.feed(self, data, last=last)
+        self.taking_due = FOREVER
         return True
 
 
@@ -177,6 +193,7 @@ class Connection(asyncio.Protocol):
         self._left: int | None = None
         self._interim = False
         self._until_close = False
+        self._is_garbage = False
         self._finished = False
         self._keep = False
         self._trailing = False
@@ -238,9 +255,13 @@ class Connection(asyncio.Protocol):
             self._trailing = True
             if not self._finished:
                 return self.pool.lost(leg, Loss.GARBAGE)
-        if self._head is None and self._new_head is None and self._received > MAX_HEAD:
+        if self._is_garbage or (not self._has_head and self._received > MAX_HEAD):
             return self.pool.lost(leg, Loss.GARBAGE)
         self._tell(leg)
+
+    @property
+    def _has_head(self) -> bool:
+        return self._head is not None or self._new_head is not None
 
     def _tell(self, leg: PooledLeg) -> None:
         """Hand on what the parser found, outside of its call-backs: an error in there must not look like garbage."""
@@ -286,13 +307,15 @@ class Connection(asyncio.Protocol):
         self._headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._finished:
+        # After the head come trailers, which must not be merged into it unasked (RFC 9110 6.5.1): they are dropped.
+        if not self._finished and not self._has_head:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         if self._finished or self.leg is None:
             return
         status = self._parser.get_status_code()
+        self._is_garbage = not 100 <= status < 600
         self._interim = status < 200
         if self._interim:
             return

@@ -79,6 +79,7 @@ class Pool:
         except OSError:
             self._connecting.pop(leg, None)
             self.lost(leg, Loss.REFUSED)
+            self._next()
             return
         except asyncio.CancelledError:
             connection.close()  # it may just have been made
@@ -107,8 +108,10 @@ class Pool:
 
     def stale(self, leg: PooledLeg) -> None:
         """The leg was not written and must not be any more."""
+        owner = leg.owner
+        self.end(leg)
         # Later, because the sender may still be inside ``send``.
-        self._loop.call_soon(self._forget(leg).on_lost, Loss.STALE)
+        self._loop.call_soon(owner.on_lost, Loss.STALE)
 
     def end(self, leg: PooledLeg) -> None:
         """The leg is over without an answer: its connection, or the attempt to get one, goes with it."""
@@ -173,13 +176,14 @@ class Pool:
 
     def recheck(self) -> None:
         for leg in (*self._waiting, *self._connecting):
-            if leg.is_open and not leg.owner.may_write():
+            if leg.is_open and (self._retired or not leg.owner.may_write()):
                 self.stale(leg)
         self._waiting = deque(leg for leg in self._waiting if leg.is_open)
 
     def retire(self) -> None:
-        """Take nothing more; what runs may finish."""
+        """Take nothing more. What was written may finish; the rest is for whoever comes in this arm's place."""
         self._retired = True
+        self.recheck()
         while self._idle:
             self._idle.popleft().close()
         if not self._legs:

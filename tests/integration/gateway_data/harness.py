@@ -374,8 +374,12 @@ async def worker(log: Path | None = None, **changes: Any) -> AsyncIterator[Worke
         yield under_test
     finally:
         channel.close()
-        with contextlib.suppress(ProcessLookupError):
+        try:
             await asyncio.wait_for(process.wait(), PATIENCE_S)
+        except TimeoutError:
+            process.kill()  # a worker that hangs must not outlive its test
+            await process.wait()
+            raise
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,18 @@ import json
 from pathlib import Path
 
 import pytest
-from integration.gateway_data.harness import Seen, answer, canary, hangs, resets, run, says
+from integration.gateway_data.harness import (
+    Arm,
+    Seen,
+    answer,
+    canary,
+    hangs,
+    resets,
+    run,
+    says,
+    snapshot_of,
+    worker,
+)
 
 from gateway.core.types import Count, Lane, Role
 
@@ -91,6 +102,97 @@ def test_under_load_nothing_is_written_after_the_acknowledgement(tmp_path: Path,
         assert {seen.headers["x-request-id"] for seen in old} <= before
         if "epoch" not in change:
             assert after == []
+
+    run(scenario())
+
+
+def test_a_streamed_body_that_waits_for_a_connection_goes_back_to_the_baseline() -> None:
+    """Its feeder gives way until the request has moved on; the worker goes on serving."""
+
+    async def scenario() -> None:
+        release = asyncio.Event()
+
+        async def slow(seen: Seen, writer: asyncio.StreamWriter) -> None:
+            await release.wait()
+            writer.write(answer(b'{"c":1}'))
+
+        one_connection = {"candidate": {"max_connections": 1}}
+        small = {"replay_buffer": 1024}
+        body = b'{"model":"m","input":"' + b"x" * 100_000 + b'"}'
+        async with canary(says(b'{"b":1}'), slow, setup=small, weight=10_000, **one_connection) as (
+            gateway,
+            one,
+            other,
+        ):
+            asking = asyncio.create_task(gateway.ask())
+            await other.until(lambda: len(other.seen) == 1)
+            waiting = asyncio.create_task(gateway.ask(body))
+            await gateway.until(lambda: gateway.reports[-1].in_flight == (0, 2))
+            await gateway.change(weight=0, epoch=2)
+            assert (await waiting).body == b'{"b":1}'
+            assert one.seen[0].body == body
+            release.set()
+            assert (await asking).body == b'{"c":1}'
+            assert len(other.seen) == 1
+
+    run(scenario())
+
+
+def test_after_roles_are_swapped_back_the_old_arm_gets_nothing(tmp_path: Path) -> None:
+    """A rollback after a finish: what waited for the arm just rolled back is answered by the other one."""
+
+    async def scenario() -> None:
+        log = tmp_path / "access.jsonl"
+        release = asyncio.Event()
+
+        async def slow(seen: Seen, writer: asyncio.StreamWriter) -> None:
+            await release.wait()
+            writer.write(answer(b'{"tpu":1}'))
+
+        async with Arm(says(b'{"gpu":1}')) as gpu, Arm(slow) as tpu, worker(log) as gateway:
+            await gateway.follow(
+                snapshot_of(tpu, gpu, baseline={"name": "tpu", "max_connections": 1}, candidate={"name": "gpu"})
+            )
+            asking = [asyncio.create_task(gateway.ask()) for _ in range(8)]
+            await tpu.until(lambda: len(tpu.seen) == 1)
+            await gateway.until(lambda: gateway.reports[-1].in_flight == (8, 0))
+            await gateway.follow(snapshot_of(gpu, tpu, version=2, epoch=2))
+            release.set()
+            got = [await task for task in asking]
+            assert sorted(g.body for g in got) == [b'{"gpu":1}'] * 7 + [b'{"tpu":1}']
+            assert {(g.body, g.headers["x-canary-arm"]) for g in got} == {(b'{"gpu":1}', "gpu"), (b'{"tpu":1}', "tpu")}
+            assert len(tpu.seen) == 1
+            await gateway.settled()
+        lines = _lines(log)
+        ack = next(i for i, line in enumerate(lines) if line.get("ack") == 2)
+        assert [line["arm"] for line in lines[:ack] if "arm" in line] == ["tpu"]
+        assert [line["arm"] for line in lines[ack:] if "arm" in line] == ["gpu"] * 7
+
+    run(scenario())
+
+
+def test_a_worker_that_cannot_follow_a_snapshot_does_not_go_on() -> None:
+    """It acknowledges nothing and ends, so that a fresh one follows."""
+
+    async def scenario() -> None:
+        async with canary(says(), says()) as (gateway, one, other):
+            gateway.channel.send(snapshot_of(one, other, version=2, baseline={"profile": "unheard-of"}))
+            assert await asyncio.wait_for(gateway.process.wait(), 20) == 1
+            assert [ack.version for ack in gateway.acks] == [1]
+
+    run(scenario())
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is always full")
+def test_a_full_disk_keeps_no_worker_from_following() -> None:
+    """The log is lost, the acknowledgement and the answers are not."""
+
+    async def scenario() -> None:
+        async with canary(says(), says(), log=Path("/dev/full")) as (gateway, _, _):
+            for version in (2, 3):
+                assert (await gateway.ask()).status == 200
+                await gateway.change(epoch=version)
+            await gateway.settled()
 
     run(scenario())
 

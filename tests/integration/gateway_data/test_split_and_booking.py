@@ -1,6 +1,7 @@
 """Who answers and who is charged, seen from the client, both arms and the worker's reports."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -198,8 +199,8 @@ def test_a_saturated_candidate_is_booked_unavailable() -> None:
     run(scenario())
 
 
-def test_an_unready_or_full_baseline_is_answered_for() -> None:
-    """The gateway says which it was, in the shape of the protocol the client speaks."""
+def test_a_full_or_absent_baseline_is_answered_for() -> None:
+    """The gateway says which it was, in the shape of the protocol the client speaks; unready alone is no reason."""
 
     async def scenario() -> None:
         async with canary(hangs, says(), baseline={"max_in_flight": 1}) as (gateway, one, other):
@@ -208,10 +209,14 @@ def test_an_unready_or_full_baseline_is_answered_for() -> None:
                 await one.until(lambda: len(one.seen) == 1)
                 full = await gateway.ask()
                 assert (full.status, full.json()["error"]["code"]) == (503, "baseline_full")
+            one.behaviour = says(b'{"b":1}')
             await gateway.follow(snapshot_of(one, other, version=2, epoch=2, baseline={"ready": False}))
-            unready = await gateway.ask(path="/v2/models/m/infer")
-            assert (unready.status, unready.json()["reason"]) == (503, "baseline_unavailable")
-            assert unready.headers["retry-after"] == "1"
+            assert (await gateway.ask()).body == b'{"b":1}'
+            nobody = snapshot_of(free_port(), other, version=3, epoch=3, baseline={"ready": False})
+            await gateway.follow(nobody)
+            absent = await gateway.ask(path="/v2/models/m/infer")
+            assert (absent.status, absent.json()["reason"]) == (503, "baseline_unavailable")
+            assert absent.headers["retry-after"] == "1"
 
     run(scenario())
 
@@ -285,6 +290,23 @@ def test_an_answer_that_met_a_compile_leaves_the_latencies() -> None:
             assert gateway.count(CANDIDATE, LIVE, Count.COMPILES) == 2
             assert gateway.count(CANDIDATE, LIVE, Count.EXCUSED) == gateway.count(CANDIDATE, LIVE, Count.OK) == 1
             assert gateway.count(CANDIDATE, LIVE, Count.LAT95_N) == 0
+
+    run(scenario())
+
+
+def test_a_worker_counts_in_the_windows_of_the_control_process() -> None:
+    """However late it was started, its clock is the one it was given."""
+
+    async def scenario() -> None:
+        offset = 5_000_000_000.0 - time.monotonic()
+        async with canary(says(), says(), setup={"wall_offset": offset}) as (gateway, _, _):
+            await gateway.ask()
+            await gateway.settled()
+            assert gateway.count(BASELINE, LIVE, Count.OK) == 1
+            assert {window.window for report in gateway.reports for window in report.windows} <= set(
+                range(500_000_000, 500_000_010)
+            )
+            assert gateway.reports[-1].at >= 5_000_000_000.0
 
     run(scenario())
 

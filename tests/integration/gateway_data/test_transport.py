@@ -270,6 +270,25 @@ def test_events_reach_the_client_one_by_one() -> None:
     run(scenario())
 
 
+def test_a_stream_may_take_longer_than_an_answer() -> None:
+    """The time for all of an answer does not apply to what the client gets as it comes."""
+
+    async def scenario() -> None:
+        async def events(seen: Seen, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            for _ in range(8):
+                writer.write(b"9\r\ndata: 1\n\n\r\n")
+                await asyncio.sleep(0.1)
+            writer.write(b"0\r\n\r\n")
+
+        async with canary(says(), events, weight=10_000, candidate={"total_s": 0.3}) as (gateway, _, _):
+            assert (await gateway.ask()).body == b"data: 1\n\n" * 8
+            await gateway.settled()
+            assert gateway.count(CANDIDATE, LIVE, Count.OK) == 1
+
+    run(scenario())
+
+
 def test_a_stream_that_breaks_is_broken_off_visibly() -> None:
     """After the first byte nothing is repeated: the client sees an answer that does not end, the arm is charged."""
 
@@ -373,6 +392,28 @@ def test_a_body_beyond_the_limit_is_refused() -> None:
                 got = await client.answer()
                 assert (got.status, got.json()["error"]["code"]) == (413, "body_too_large")
             await one.until(lambda: len(one.lost) == 1)
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_send_its_body_is_given_up() -> None:
+    """Whether the body would be kept or is streaming to an arm already: 408, and the arm is not charged."""
+
+    async def scenario() -> None:
+        setup = {"client_read_s": 0.2, "replay_buffer": 10_000}
+        async with canary(says(), says(), setup=setup, weight=10_000) as (gateway, _, other):
+            for size in (100, 50_000):
+                async with gateway.client() as client:
+                    head = b"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\ncontent-length: 90000\r\n\r\n"
+                    client.writer.write(head + b'{"model":"m","input":"' + b"x" * size)
+                    got = await client.answer()
+                    assert (got.status, got.headers["connection"]) == (408, "close")
+                    assert await asyncio.wait_for(client.reader.read(), 20) == b""
+            await other.until(lambda: len(other.lost) == 1)
+            await gateway.settled()
+            assert gateway.count(CANDIDATE, LIVE, Count.CANCELLED) == 1
+            assert gateway.count(CANDIDATE, LIVE, Count.FAILED, Count.LAT95_N) == 0
+            assert other.seen == []
 
     run(scenario())
 

@@ -160,6 +160,35 @@ def test_nothing_is_delivered_before_the_channel_is_at_hand() -> None:
     play(scenario)
 
 
+def test_a_message_that_fails_is_logged_and_the_channel_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether it was waiting in the socket or came later; what follows it is delivered."""
+
+    async def scenario(one: socket.socket, other: socket.socket) -> None:
+        heard: list[Any] = []
+        got, lost = asyncio.Event(), asyncio.Event()
+
+        def take(message: Any) -> None:
+            heard.append(message)
+            if len(heard) in (2, 4):
+                got.set()
+            else:
+                raise LookupError("no such worker")
+
+        one.sendall(encode(MESSAGES[3]) * 2)
+        channel = await open_channel(other, take, lost.set)
+        await got.wait()
+        got.clear()
+        one.sendall(encode(MESSAGES[3]) * 2)
+        await got.wait()
+        assert (len(heard), channel.failed, channel.fault, lost.is_set()) == (4, 2, None, False)
+        channel.close()
+        await lost.wait()
+
+    play(scenario)
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
+    assert "no such worker" in caplog.text
+
+
 def test_garbage_ends_the_channel() -> None:
     """A side that hears no message does not go on, and keeps the reason."""
 
@@ -185,7 +214,8 @@ def test_only_what_may_be_lost_is_dropped() -> None:
         assert sent * 1_000_000 < DROP_ABOVE + 3_000_000
         channel.send(MESSAGES[6])
         assert not channel.send_or_drop(big)
-        assert channel.dropped == 2
+        assert not channel.send_or_drop(pair(b"x" * MAX_FRAME))
+        assert channel.dropped == 3
 
         one.setblocking(False)
         frames, found = Frames(), []
@@ -194,6 +224,7 @@ def test_only_what_may_be_lost_is_dropped() -> None:
             found += frames.feed(await loop.sock_recv(one, 1 << 20))
         assert len(found) == sent + 1
         await channel.flushed()
+        assert not channel.send_or_drop(pair(b"x" * MAX_FRAME))  # by its size alone
         assert channel.send_or_drop(MESSAGES[4])
         channel.close()
 

@@ -1,3 +1,4 @@
+import asyncio
 import json
 
 import pytest
@@ -173,6 +174,141 @@ def test_old_requests_waiting_for_a_connection_go_to_the_baseline() -> None:
         assert [line for line in stage.lines if "tpu" in line] == []
         assert stage.writes.to_candidate == 0
         assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {}
+
+    play(scenario)
+
+
+def test_a_body_that_streams_waits_for_the_exchange_to_hear_of_a_lost_leg() -> None:
+    """A leg that has ended is asked once; its end is told in a later turn of the loop, which must come."""
+
+    async def scenario() -> None:
+        stage = Stage(connected=False)
+        live = stage.take(more=True)
+        first = stage.leg(Role.CANDIDATE)
+        asked = 0
+
+        async def ended(data: bytes, *, last: bool) -> bool:
+            nonlocal asked
+            asked += 1
+            assert asked == 1, "asked again without a turn of the loop"
+            return False
+
+        first.feed = ended  # type: ignore[method-assign]  # as a pool does between a leg's end and the news of it
+        stage.follow(epoch=2, version=2)
+        asyncio.get_running_loop().call_soon(first.lose, Loss.STALE)
+        await live.feed(b"rest", last=True)
+        assert stage.leg(Role.BASELINE).fed == [b"rest"]
+
+    play(scenario)
+
+
+def test_what_waited_when_roles_were_swapped_is_answered_by_the_new_baseline() -> None:
+    """Nothing more is written to the arm that was taken back; log and client name the arm that answered."""
+
+    async def scenario() -> None:
+        tpu, gpu = {"name": "tpu", "port": 2}, {"name": "gpu", "port": 1}
+        stage = Stage(connected=False, weight=0, baseline=tpu, candidate=gpu)
+        old = stage.pool(Role.BASELINE)
+        live = stage.take()
+        stage.follow(epoch=2, version=2, weight=0)
+        await asyncio.sleep(0)
+        (waited,) = old.legs
+        assert waited.fate == str(Loss.STALE)
+        again = stage.leg(Role.BASELINE)
+        again.write()
+        again.answer(200, b"b")
+        reply = live.reply.result()
+        assert isinstance(reply, Whole)
+        assert (reply.arm, reply.instead) == ("gpu", None)
+        assert [json.loads(line)["arm"] for line in stage.lines] == ["gpu"]
+        assert stage.counted(Role.BASELINE, Lane.LIVE) == {}
+
+    play(scenario)
+
+
+def test_a_retry_on_an_arm_that_lost_its_role_is_not_written() -> None:
+    """Its kept connection died after the swap: the fresh one asks which arm is the baseline now."""
+
+    async def scenario() -> None:
+        stage = Stage(weight=0, baseline={"name": "tpu", "port": 2}, candidate={"name": "gpu", "port": 1})
+        stage.take()
+        first = stage.leg(Role.BASELINE)
+        stage.follow(epoch=2, version=2, weight=0)
+        assert first.fate is None
+        first.write()
+        assert first.fate == str(Loss.STALE)
+        assert len(stage.pool(Role.BASELINE).legs) == 1
+
+    play(scenario)
+
+
+def test_an_unready_baseline_is_asked_all_the_same() -> None:
+    """A missed poll is no outage; what answers is passed on."""
+
+    async def scenario() -> None:
+        stage = Stage(weight=0, baseline={"ready": False})
+        live = stage.take()
+        stage.leg(Role.BASELINE).answer(200, b"here")
+        reply = live.reply.result()
+        assert isinstance(reply, Whole)
+        assert reply.body == b"here"
+
+    play(scenario)
+
+
+def test_an_answer_that_streams_has_no_total_limit() -> None:
+    """One that is held has."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        stage.take()
+        leg = stage.leg(Role.CANDIDATE)
+        leg.head(200)
+        assert not leg.is_total_lifted
+        leg.body(b"a" * (HOLD + 1))
+        assert leg.is_total_lifted
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("end", ["too slow", "answer"])
+def test_a_slow_upload_is_not_the_arms(end: str) -> None:
+    """Its latency runs from the last piece; a client that never sends it is charged to nobody."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        live = stage.take(more=True)
+        stage.clock.step(50.0)
+        stage.books.current.sweep(stage.clock.monotonic())
+        if end == "answer":
+            await live.feed(b"rest", last=True)
+            stage.clock.step(0.1)
+            stage.leg(Role.CANDIDATE).answer(200)
+            counted = {"OK": 1, "LAT95_N": 1, "NOT_REPLAYABLE": 1}
+        else:
+            live.body_too_slow()
+            reply = live.reply.result()
+            assert isinstance(reply, Failure)
+            assert reply.reason is FailReason.BODY_TOO_SLOW
+            counted = {"CANCELLED": 1, "NOT_REPLAYABLE": 1}
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == counted
+        stage.books.pulse.advance(stage.clock.monotonic())
+        assert stage.books.pulse.take_seconds()[-1][3] == 0
+
+    play(scenario)
+
+
+def test_a_refusal_is_not_timed_while_it_is_checked() -> None:
+    """The candidate refused at once; that the baseline took its time is not the candidate's latency."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        stage.take()
+        stage.leg(Role.CANDIDATE).answer(422)
+        stage.clock.step(5.0)
+        stage.books.current.sweep(stage.clock.monotonic())
+        stage.leg(Role.BASELINE).answer(200)
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"REFUSED": 1}
 
     play(scenario)
 

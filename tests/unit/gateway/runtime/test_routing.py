@@ -1,11 +1,12 @@
 import pytest
-from fakes.arms import snapshot_of
+from fakes.arms import arm_of, snapshot_of
 
 from gateway.core.effects import Standing
 from gateway.core.types import Lane, Role
 from gateway.runtime.routing import Routing
 
 LIVE, COPY = Lane.LIVE, Lane.COPY
+BASELINE, CANDIDATE = arm_of(Role.BASELINE), arm_of(Role.CANDIDATE)
 
 
 def routed(**changes: object) -> Routing:
@@ -16,7 +17,7 @@ def routed(**changes: object) -> Routing:
 
 def test_before_the_first_snapshot_nothing_may_be_written() -> None:
     """A worker without routing sends nothing anywhere."""
-    assert not Routing().may_write(0, Role.BASELINE, LIVE)
+    assert not Routing().may_write(0, BASELINE, LIVE)
 
 
 @pytest.mark.parametrize(
@@ -26,18 +27,18 @@ def test_before_the_first_snapshot_nothing_may_be_written() -> None:
 def test_old_requests_may_not_be_written_to_the_candidate(changes: dict[str, object]) -> None:
     """From the moment a snapshot holds, no live request taken in before a rollback goes to the candidate."""
     routing = routed()
-    assert routing.may_write(1, Role.CANDIDATE, LIVE)
+    assert routing.may_write(1, CANDIDATE, LIVE)
     routing.apply(snapshot_of(version=2, **changes))
-    assert not routing.may_write(1, Role.CANDIDATE, LIVE)
-    assert routing.may_write(1, Role.BASELINE, LIVE)
+    assert not routing.may_write(1, CANDIDATE, LIVE)
+    assert routing.may_write(1, BASELINE, LIVE)
 
 
 def test_copies_obey_their_own_share() -> None:
     """In a shadow step copies may be written and live requests may not; without a share it is the other way."""
     shadowing = routed(weight=0, copies=500)
-    assert (shadowing.may_write(1, Role.CANDIDATE, COPY), shadowing.may_write(1, Role.CANDIDATE, LIVE)) == (True, False)
+    assert (shadowing.may_write(1, CANDIDATE, COPY), shadowing.may_write(1, CANDIDATE, LIVE)) == (True, False)
     stepping = routed(weight=100, copies=0)
-    assert (stepping.may_write(1, Role.CANDIDATE, COPY), stepping.may_write(1, Role.CANDIDATE, LIVE)) == (False, True)
+    assert (stepping.may_write(1, CANDIDATE, COPY), stepping.may_write(1, CANDIDATE, LIVE)) == (False, True)
 
 
 def test_a_tripped_breaker_lasts_until_the_next_epoch() -> None:
@@ -45,7 +46,7 @@ def test_a_tripped_breaker_lasts_until_the_next_epoch() -> None:
     routing = routed()
     routing.tripped = True
     assert routing.candidate_standing(0) is Standing.TRIPPED
-    assert not routing.may_write(1, Role.CANDIDATE, LIVE)
+    assert not routing.may_write(1, CANDIDATE, LIVE)
     assert routing.apply(snapshot_of(version=2)) is False
     assert routing.tripped
     assert routing.apply(snapshot_of(version=3, epoch=2)) is True
@@ -69,10 +70,21 @@ def test_standing_of_the_candidate(changes: dict[str, object], in_flight: int, s
 
 
 def test_standing_of_the_baseline() -> None:
-    """Ready and below its limit, or not."""
+    """Below its limit or not; readiness only says whether it is to be bothered with copies."""
     assert routed().baseline_standing(7) is Standing.ABLE
     assert routed().baseline_standing(8) is Standing.FULL
-    assert routed(baseline={"ready": False}).baseline_standing(0) is Standing.UNREADY
+    assert routed(baseline={"ready": False}).baseline_standing(0) is Standing.ABLE
+    assert [routed(baseline={"ready": ready}).baseline_is_ready for ready in (True, False)] == [True, False]
+
+
+def test_an_arm_that_lost_its_role_gets_nothing_more_in_it() -> None:
+    """Roles swapped, an arm moved: it is the arm that counts, not the role it was sent to."""
+    routing = routed(baseline={"name": "tpu", "port": 2}, candidate={"name": "gpu", "port": 1})
+    assert routing.may_write(1, arm_of(Role.BASELINE, name="tpu", port=2), LIVE)
+    assert not routing.may_write(1, BASELINE, LIVE)
+    assert not routing.may_write(1, BASELINE, COPY)
+    assert not routing.may_write(1, CANDIDATE, LIVE)
+    assert not routed(baseline={"port": 9}).may_write(1, BASELINE, LIVE)
 
 
 def test_the_baseline_was_ready_once_is_remembered() -> None:

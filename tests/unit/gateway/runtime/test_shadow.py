@@ -40,6 +40,27 @@ def test_nothing_is_copied_before_the_request_is_written() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("routing", [TO_CANDIDATE, TO_BASELINE])
+def test_a_request_that_is_repeated_is_copied_once(routing: dict[str, int]) -> None:
+    """Live request and copy each go out again on a fresh connection: one copy, and its room is given back."""
+
+    async def scenario() -> None:
+        stage = Stage(**routing)
+        stage.take()
+        served = Role.BASELINE if routing is TO_CANDIDATE else Role.CANDIDATE
+        live, copy = stage.leg(served), stage.leg(served.other, Lane.COPY)
+        live.write()
+        copy.write()
+        assert stage.pool(served.other, Lane.COPY).legs == [copy]
+        live.answer(200)
+        copy.answer(200)
+        assert stage.shadow.copies.taken == stage.shadow.bytes.taken == 0
+        assert len(stage.pairs) == 1
+        assert stage.books.take_copies()[f"{served.other}:sent"] == 1
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("copy_first", [False, True])
 @pytest.mark.parametrize("routing", [TO_CANDIDATE, TO_BASELINE])
 def test_two_answers_make_a_pair_in_either_order(copy_first: bool, routing: dict[str, int]) -> None:
@@ -184,6 +205,52 @@ def test_copies_beyond_the_bounds_are_dropped_and_counted() -> None:
             assert len(stage.pool(Role.BASELINE).legs) == 3
             assert len(stage.pool(Role.CANDIDATE, Lane.COPY).legs) == 2
             assert stage.books.take_copies() == {"candidate:sent": 2, f"candidate:{fate}": 1}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("values", [{"encoded": True, "length": 2}, {"length": HOLD + 1}, {"events": True}])
+def test_an_answer_that_cannot_be_compared_still_has_a_status(values: dict[str, int]) -> None:
+    """What the baseline took and the candidate refuses is refused, be the answer compressed or a stream."""
+
+    async def scenario() -> None:
+        stage = Stage(**TO_CANDIDATE)
+        stage.take()
+        live = stage.leg(Role.BASELINE)
+        live.head(200, **values)  # type: ignore[arg-type]  # keyword arguments of head()
+        live.body(b"zz")
+        live.complete()
+        copy_of(stage).answer(422)
+        assert stage.counted(Role.CANDIDATE, Lane.COPY) == {"REFUSED": 1}
+        assert stage.pairs == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("streams", "counted"), [(True, {"CANCELLED": 1}), (False, {"FAILED": 1})])
+def test_the_copy_of_a_stream_ends_without_blame(streams: bool, counted: dict[str, int]) -> None:
+    """A client's stream may go on for ever; a copy that did would keep its room, so it ends and nobody is charged."""
+
+    async def scenario() -> None:
+        stage = Stage(**TO_CANDIDATE)
+        stage.take()
+        copy_of(stage).head(200, events=streams)
+        copy_of(stage).lose(Loss.TOTAL_TIMEOUT)
+        stage.leg(Role.BASELINE).answer(200)
+        assert stage.counted(Role.CANDIDATE, Lane.COPY) == counted
+        assert stage.shadow.copies.taken == 0
+
+    play(scenario)
+
+
+def test_an_unready_baseline_gets_no_copy() -> None:
+    """Comparison can do without it."""
+
+    async def scenario() -> None:
+        stage = Stage(**TO_BASELINE, baseline={"ready": False})
+        stage.take()
+        assert stage.pool(Role.BASELINE, Lane.COPY).legs == []
+        assert stage.books.take_copies() == {"baseline:busy": 1}
 
     play(scenario)
 

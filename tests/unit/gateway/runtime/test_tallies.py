@@ -70,7 +70,7 @@ def test_an_open_request_is_late_at_once_and_only_once() -> None:
     assert latency(book) == (0, 0, 0, 0, 1, 0)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CANCELLED, Outcome.CLIENT_FAULT, Outcome.REFUSED])
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CANCELLED, Outcome.REFUSED])
 def test_without_a_good_answer_only_limits_already_passed_count(outcome: Outcome) -> None:
     """The denominator of a latency metric is good answers, but what was late stays late."""
     book = tallies()
@@ -85,6 +85,27 @@ def test_a_cut_for_the_clients_deadline_is_late_everywhere() -> None:
     book = tallies()
     book.close(opened(book), Outcome.TIMED_OUT_BY_CLIENT_DEADLINE, 50.05)
     assert latency(book) == (1, 1, 1, 1, 1, 1)
+
+
+def test_a_fault_of_the_client_leaves_the_latency_metrics() -> None:
+    """Nobody's answer: what the sweep had counted at once is taken back."""
+    book = tallies()
+    ticket = opened(book)
+    book.sweep(50.6)
+    book.close(ticket, Outcome.CLIENT_FAULT, 50.7)
+    assert latency(book) == (0, 0, 0, 0, 0, 0)
+
+
+def test_an_arm_is_not_timed_while_the_client_sends() -> None:
+    """Its time starts with the end of the request; an answer that comes before says nothing about latency."""
+    book = tallies()
+    uploading, early = (book.open(Role.CANDIDATE, Lane.LIVE, 105.0, None) for _ in range(2))
+    book.sweep(90.0)
+    book.close(early, Outcome.OK, 90.0)
+    assert latency(book) == (0, 0, 0, 0, 0, 0)
+    uploading.start(90.0)
+    book.close(uploading, Outcome.OK, 90.3)
+    assert latency(book) == (1, 1, 1, 0, 1, 0)
 
 
 @pytest.mark.parametrize("values", [{"compiles": 3}, {"timed": False}])
@@ -138,8 +159,10 @@ def test_an_answered_request_is_not_late_while_it_is_compared() -> None:
     """A refusal that waits for the other arm's answer is no slow arm."""
     book = tallies()
     ticket = opened(book)
-    ticket.is_answered = True
+    ticket.end(50.05)
+    ticket.end(59.0)
     book.sweep(60.0)
+    book.close(ticket, Outcome.REFUSED, 60.0)
     assert latency(book) == (0, 0, 0, 0, 0, 0)
 
 

@@ -23,6 +23,7 @@ class Client:
             "replay_buffer": 100,
             "replay_buffer_total": 1000,
             "max_body": 5000,
+            "client_read_s": 5.0,
             "expose_timings": False,
         }
         self.app = DataPlane(
@@ -223,6 +224,74 @@ def test_a_task_that_is_cancelled_tells_the_arm_and_the_client() -> None:
         await client.done()
         assert leg.fate == "cancelled"
         assert (client.status, json.loads(client.body)["error"]["code"]) == (503, "draining")
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("pieces", [(b"x" * 60,), (b"x" * 30, b"x" * 30)])
+def test_a_body_beyond_the_limit_is_refused_though_it_could_be_kept(pieces: tuple[bytes, ...]) -> None:
+    """Without an announced length the limit holds from the first byte; no arm hears of it."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        client = await Client(stage, max_body=59).ask(*pieces).done()
+        assert (client.status, json.loads(client.body)["error"]["code"]) == (413, "body_too_large")
+        assert b"at most 59" in client.body
+        assert stage.pool(Role.CANDIDATE).legs == []
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("pieces", [(EMBED,), (EMBED, b"y" * 90)], ids=["kept", "streamed"])
+def test_a_body_that_does_not_come_is_given_up(pieces: tuple[bytes, ...]) -> None:
+    """408 and a closed connection; the room for it is free again, and no arm is charged."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        client = Client(stage, client_read_s=0.01, replay_buffer_total=len(EMBED)).ask(*pieces, unfinished=True)
+        await client.done()
+        assert (client.status, client.headers[b"connection"]) == (408, b"close")
+        assert json.loads(client.body)["error"]["type"] == "invalid_request_error"
+        counted = stage.counted(Role.CANDIDATE, Lane.LIVE)
+        assert counted == ({"CANCELLED": 1, "NOT_REPLAYABLE": 1} if len(pieces) > 1 else {})
+        assert [leg.fate for leg in stage.pool(Role.CANDIDATE).legs] == (["cancelled"] if len(pieces) > 1 else [])
+        stage.pool(Role.CANDIDATE).legs.clear()
+        following = Client(stage)
+        following.app = client.app
+        following.ask(EMBED)
+        (await leg_of(stage, Role.CANDIDATE)).lose()
+        (await leg_of(stage, Role.BASELINE)).answer()  # failed over, so it was kept
+        await following.done()
+
+    play(scenario())
+
+
+def test_a_trickle_is_given_up_as_well() -> None:
+    """No single pause is too long, but all of them together are more than such a body may take."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        client = Client(stage, client_read_s=0.2).ask(EMBED, unfinished=True)
+        assert client.task is not None
+        while not client.task.done():
+            await asyncio.wait([client.task], timeout=0.05)
+            client.inbox.put_nowait({"type": "http.request", "body": b"y", "more_body": True})
+        assert client.status == 408
+
+    play(scenario())
+
+
+def test_an_answer_may_take_longer_than_a_body() -> None:
+    """A client that has sent everything is not hurried while it waits."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        client = Client(stage, client_read_s=0.0).ask(EMBED)
+        leg = await leg_of(stage, Role.CANDIDATE)
+        await asyncio.sleep(0.01)
+        leg.answer(200, b"late")
+        await client.done()
+        assert (client.status, client.body) == (200, b"late")
 
     play(scenario())
 

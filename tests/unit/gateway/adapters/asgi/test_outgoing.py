@@ -56,6 +56,14 @@ def test_an_answer_without_body_has_no_length(status: int) -> None:
     assert headers_of([(b"content-length", b"99")], status=status, length=0) == OURS
 
 
+def test_a_body_that_does_not_come_is_answered_and_not_waited_for() -> None:
+    """408, a fault of the client's, and the end of its connection."""
+    status, headers, body = failure_answer("/v2/x", Failure(FailReason.BODY_TOO_SLOW, after_failover=False), "r")
+    assert status == 408
+    assert json.loads(body) == {"error": MESSAGES[FailReason.BODY_TOO_SLOW], "reason": Reason.BODY_TOO_SLOW}
+    assert {(b"connection", b"close"), (b"x-request-id", b"r")} <= set(headers)
+
+
 @pytest.mark.parametrize("reason", list(FailReason))
 def test_every_failure_has_a_status_and_both_shapes(reason: FailReason) -> None:
     """OpenAI's below /v1/, OIP's elsewhere; status and reason agree with the wire's tables."""

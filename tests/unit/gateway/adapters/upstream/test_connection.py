@@ -182,13 +182,24 @@ def test_a_connection_that_cannot_be_trusted_again_is_closed(raw: bytes) -> None
         b"HTTP/1.1 20 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD,
+        GOOD.replace(b"200", b"099"),
+        GOOD.replace(b"200", b"600"),
+        GOOD.replace(b"200", b"999"),
     ],
-    ids=["junk", "status", "length", "endless"],
+    ids=["junk", "status", "length", "endless", "below 100", "600", "999"],
 )
 def test_what_is_no_answer_is_garbage(raw: bytes) -> None:
     """And the connection is of no use any more."""
     got = home().feed(raw)
     assert (got.told, got.wire.closed) == (["garbage"], True)
+
+
+@pytest.mark.parametrize("cuts", [0, 1])
+def test_trailers_are_dropped(cuts: int) -> None:
+    """A header that comes after the body could say anything about an answer that is under way already."""
+    got = home().feed(CHUNKED[:-2] + b"content-type: text/html\r\nx-late: 1\r\n\r\n", cuts=cuts)
+    assert (got.told, got.body, got.kept) == (["head 200", "complete"], b"abc", True)
+    assert got.heads[0].headers == [(b"transfer-encoding", b"chunked")]
 
 
 def test_garbage_after_the_head_loses_the_answer() -> None:

@@ -277,6 +277,19 @@ def test_an_arm_that_is_not_there() -> None:
     play(Scene(answers(OK)), scenario)
 
 
+def test_whoever_waits_behind_a_refused_connection_is_next() -> None:
+    """Its place is free, so the next one tries, and learns the same at once."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.make(max_connections=1)
+        scene.pool.arm = arm_of(Role.CANDIDATE, port=1, max_connections=1)
+        for caller in [scene.send()[0] for _ in range(3)]:
+            await caller.done.wait()
+            assert caller.told == [str(Loss.REFUSED)]
+
+    play(Scene(answers(OK)), scenario)
+
+
 def test_a_connection_that_takes_too_long() -> None:
     """The attempt is given up, and leaves nothing behind."""
 
@@ -354,20 +367,22 @@ def test_an_answer_to_nothing_closes_the_connection() -> None:
     play(Scene(answers(OK)), scenario)
 
 
-def test_a_retired_pool_finishes_and_closes() -> None:
-    """Idle connections go at once, busy ones with their answer."""
+def test_a_retired_pool_finishes_what_was_written_and_nothing_else() -> None:
+    """Idle connections go at once, busy ones with their answer; what waits or connects is for another arm."""
 
     async def scenario(scene: Scene) -> None:
-        scene.make()
+        scene.make(max_connections=2)
         first, _ = scene.send()
         await first.done.wait()
-        second, _ = scene.send()
-        third, _ = scene.send()
+        written, _ = scene.send()
+        others = [scene.send()[0] for _ in range(3)]
         scene.pool.retire()
-        for caller in (second, third):
+        for caller in (written, *others):
             await caller.done.wait()
-            assert caller.told[-1] == "complete"
+        assert written.told[-1] == "complete"
+        assert [caller.told for caller in others] == [["stale"]] * 3
         await turns(lambda: not scene.pool.connections)
+        assert scene.pool.in_flight == 0
 
     play(Scene(answers(OK)), scenario)
 
@@ -413,6 +428,98 @@ def test_the_arms_time_runs_from_the_last_piece() -> None:
         assert caller.told[-1] == str(Loss.FIRST_BYTE_TIMEOUT)
 
     play(Scene(hang), scenario)
+
+
+def test_a_slow_upload_takes_nothing_of_the_total_time() -> None:
+    """All of the answer is due from the last piece, like its first byte."""
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"0\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")
+
+    async def scenario(scene: Scene) -> None:
+        scene.make(idle_s=100.0)
+        caller, leg = scene.send(body=b"", length=None, more=True)
+        await caller.written.wait()
+        scene.sweep(1000.0)
+        assert not caller.done.is_set()
+        await leg.feed(b"end", last=True)
+        await caller.got_head.wait()
+        scene.sweep(29.9)
+        assert not caller.done.is_set()
+        scene.sweep(0.2)
+        assert caller.told[-1] == str(Loss.TOTAL_TIMEOUT)
+
+    play(Scene(half), scenario)
+
+
+def test_an_arm_that_answers_early_is_not_charged_with_a_slow_upload() -> None:
+    """Its answer has begun; what it says next may well depend on the rest of the body."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.make(idle_s=5.0)
+        caller, leg = scene.send(body=b"", length=None, more=True)
+        await caller.got_head.wait()
+        scene.sweep(1000.0)
+        assert not caller.done.is_set()
+        await leg.feed(b"end", last=True)
+        scene.sweep(4.9)
+        assert not caller.done.is_set()
+        scene.sweep(0.2)
+        assert caller.told[-1] == str(Loss.IDLE_TIMEOUT)
+
+    play(Scene(answers(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")), scenario)
+
+
+def test_an_arm_that_takes_no_more_of_a_body_is_idle() -> None:
+    """The client has sent, the arm does not read: that is the arm's."""
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async def scenario(scene: Scene) -> None:
+        scene.make(idle_s=5.0)
+        caller, leg = scene.send(body=b"", length=None, more=True)
+        await caller.written.wait()
+        feeding = asyncio.create_task(_feed_for_ever(leg))
+        stuck = 0
+        while not caller.done.is_set():
+            await asyncio.sleep(0)
+            stuck += 1
+            if stuck % 1000 == 0:
+                scene.sweep(5.1)
+        assert caller.told == ["written", str(Loss.IDLE_TIMEOUT)]
+        await feeding
+
+    play(Scene(deaf), scenario)
+
+
+async def _feed_for_ever(leg: Any) -> None:
+    while await leg.feed(b"x" * 1_000_000, last=False):
+        pass
+
+
+def test_an_answer_without_a_total_limit_may_only_not_pause() -> None:
+    """A stream goes on as long as it goes on."""
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")
+
+    async def scenario(scene: Scene) -> None:
+        scene.make(idle_s=5.0)
+        caller, leg = scene.send()
+        await caller.got_head.wait()
+        leg.lift_total()
+        for _ in range(20):
+            size = len(caller.body)
+            scene.writers[-1].write(b"y")
+            await turns(lambda size=size: len(caller.body) > size)
+            scene.sweep(4.5)
+        assert not caller.done.is_set()
+        scene.sweep(0.6)
+        assert caller.told[-1] == str(Loss.IDLE_TIMEOUT)
+
+    play(Scene(half), scenario)
 
 
 def test_another_place_needs_another_pool() -> None:
