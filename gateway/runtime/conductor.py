@@ -281,8 +281,9 @@ class Conductor:
         if after == before and not lines:
             return Applied(after, "", [], [])
         await self.ledger.write(Entry(after, lines, now))
-        if self.rollout is not before:
-            # Its state is queued behind ours in the store, so the last state written is the rollback.
+        if self.rollout.epoch != before.epoch:
+            # A rollback, the only event that does not wait for the command lock. Its state is queued behind ours in the
+            # store, so the last state written is the rollback.
             raise NotNow("this command", self.rollout.state, "a rollback came first")
         self.rollout = after
         if isinstance(event, Start | Validated):

@@ -7,10 +7,30 @@ import torch
 from server.adapters.worker.engine import EngineFailed
 
 
-class CpuDevice:
-    """The CPU, eager unless asked: inductor needs a C++ compiler, which a serving image does not have."""
+class _Inductor:
+    """What PyTorch's own devices share: eager unless asked, compiled by inductor."""
 
     emulated = False
+
+    def compiled_by_default(self) -> bool:
+        return False
+
+    def compile(self, module: Any) -> Any:
+        return compile_static(module, "inductor")
+
+    def compiles(self) -> int:
+        return traced_graphs()
+
+    def seal(self, *, compiled: bool) -> None:
+        if compiled:
+            torch.compiler.set_stance("fail_on_recompile")
+
+    def flush(self) -> None:
+        """Inductor writes its cache before a compile returns."""
+
+
+class CpuDevice(_Inductor):
+    """The CPU. Eager by default also because inductor needs a C++ compiler, which a serving image does not have."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -21,30 +41,12 @@ class CpuDevice:
     def torch_name(self) -> str:
         return "cpu"
 
-    def compiled_by_default(self) -> bool:
-        return False
-
-    def compile(self, module: Any) -> Any:
-        return compile_static(module, "inductor")
-
-    def compiles(self) -> int:
-        return traced_graphs()
-
-    def seal(self, *, compiled: bool) -> None:
-        if compiled:
-            torch.compiler.set_stance("fail_on_recompile")
-
-    def flush(self) -> None:
-        """Inductor writes its cache before a compile returns."""
-
     def versions(self) -> dict[str, str | None]:
         return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": None}
 
 
-class CudaDevice:
+class CudaDevice(_Inductor):
     """One NVIDIA GPU, the current one."""
-
-    emulated = False
 
     def open(self) -> None:
         if not torch.cuda.is_available():
@@ -55,22 +57,6 @@ class CudaDevice:
 
     def torch_name(self) -> str:
         return "cuda"
-
-    def compiled_by_default(self) -> bool:
-        return False
-
-    def compile(self, module: Any) -> Any:
-        return compile_static(module, "inductor")
-
-    def compiles(self) -> int:
-        return traced_graphs()
-
-    def seal(self, *, compiled: bool) -> None:
-        if compiled:
-            torch.compiler.set_stance("fail_on_recompile")
-
-    def flush(self) -> None:
-        """Inductor writes its cache before a compile returns."""
 
     def versions(self) -> dict[str, str | None]:
         name = torch.cuda.get_device_name()

@@ -407,3 +407,37 @@ def test_finish_needs_a_ready_candidate() -> None:
             await s.conductor.finish(who="me", reason="good")
 
     play(scenario)
+
+
+def test_a_start_while_a_rollback_is_still_being_measured_is_one_truth() -> None:
+    """Workers are slow to answer, the next run is started: memory and store agree on the newer run."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        s.worker.deaf = True
+        rolling = asyncio.create_task(s.conductor.roll_back(who="me", reason="no"))
+        await asyncio.sleep(0)
+        writing, release = asyncio.Event(), asyncio.Event()
+        save = s.store.save
+
+        async def slow_save(rollout: Rollout, lines: Any, at: float) -> None:
+            if rollout.state is State.VALIDATING:
+                writing.set()
+                await release.wait()
+            await save(rollout, lines, at)
+
+        s.store.save = slow_save  # type: ignore[method-assign]  # the fake's save, made to wait
+        starting = asyncio.create_task(s.conductor.start(PLAN, "digest", who="me", reason="again"))
+        await writing.wait()
+        s.replica.acknowledge(Ack(name="w0", version=s.replica.snapshot.version, epoch=9, written=0))
+        for _ in range(5):
+            await asyncio.sleep(0)  # the measurement is taken while the start is being written
+        release.set()
+        await starting
+        await rolling
+        await s.conductor.ledger.settle(1.0)
+        assert s.conductor.rollout.state is State.VALIDATING
+        assert s.store.rollout.state is State.VALIDATING
+        assert s.store.rollout.epoch == s.conductor.rollout.epoch
+
+    play(scenario)
