@@ -47,7 +47,8 @@ class FakeStore:
 
     async def save(self, rollout: Rollout, lines: Sequence[JournalEntry], at: float) -> None:
         self._check()
-        self.rollout = rollout
+        if rollout.epoch >= self.rollout.epoch:  # as the real one: what is late overwrites no newer epoch
+            self.rollout = rollout
         self.saved.append(rollout)
         for line in lines:
             self.lines.append(
