@@ -58,7 +58,7 @@ def test_every_pair_of_a_run_is_within_the_tolerance(tmp_path: Path, dtype: str,
             declared_differences=DECLARED,
             max_step_s=600,
         )
-        wait_until(lambda: gateway.status().state == "stepping", "stepping")
+        gateway.wait_judging()
         client = openai.OpenAI(base_url=gateway.data_url + "/v1", api_key="none", max_retries=0)
         arms = set()
         with client:
