@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,19 +15,24 @@ from fakes.steady_load import SteadyLoad
 FAST = {"min_step_s": 4, "max_step_s": 60, "min_events": 20, "min_windows": 3, "bake_s": 2}
 
 
-def gateway(tmp_path: Path, baseline: ArmServer, candidate: ArmServer) -> GatewayProcess:
-    return GatewayProcess(tmp_path, baseline.url, candidate.url)
+def gateway(tmp_path: Path, baseline: ArmServer, candidate: ArmServer, **options: Any) -> GatewayProcess:
+    return GatewayProcess(tmp_path, baseline.url, candidate.url, options)
 
 
 def test_a_good_candidate_is_promoted_and_finished(tmp_path: Path) -> None:
-    """Shadow, steps, bake, done on evidence; clients see only 200; SIGTERM drains and exits 0."""
-    with ArmServer() as baseline, ArmServer(dtype="bfloat16") as candidate, gateway(tmp_path, baseline, candidate) as g:
+    """Two workers: shadow, steps, bake, done on merged evidence; clients see only 200; SIGTERM drains and exits 0."""
+    with (
+        ArmServer() as baseline,
+        ArmServer(dtype="bfloat16") as candidate,
+        gateway(tmp_path, baseline, candidate, workers=2) as g,
+    ):
         wait_until(lambda: g.admin.get("/readyz").status_code == 200, "ready")
         with SteadyLoad(g.data_url) as load:
             g.run_plan(**FAST)
             wait_until(lambda: g.status().state == "done", "promoted", 90)
         status = g.status()
         assert status.run is not None
+        assert [worker.name for worker in status.workers] == ["w0", "w1"]
         assert (status.run.outcome, status.weight) == ("PROMOTED", 10_000)
         assert status.parity.pairs > 0
         assert (status.parity.bad, status.parity.min_cosine) == (0, pytest.approx(1.0))
