@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
 def _common(target: argparse.ArgumentParser, *, default: object) -> None:
     target.add_argument("--url", default=default, help="admin address of the gateway")
     target.add_argument("--token-file", default=default, help="file with the operator token, for commands that change")
-    target.add_argument("--who", default=default, help="who asks (default USER@HOST)")
+    target.add_argument("--who", default=default, type=_sendable, help="who asks (default USER@HOST)")
     flag = False if default is None else default
     target.add_argument("--json", action="store_true", default=flag, help="print the gateway's answer as it is")
 
@@ -62,7 +62,12 @@ def _reason(command: argparse.ArgumentParser) -> None:
 def _reason_text(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("must say why; it goes into the journal")
-    return text
+    return _sendable(text)
+
+
+def _sendable(text: str) -> str:
+    """Bytes of another encoding than the terminal's are replaced: a rollback must not fail for an umlaut."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _interval(text: str) -> float:

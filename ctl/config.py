@@ -64,6 +64,7 @@ def _token(token_file: str | None, variables: Mapping[str, str]) -> str | None:
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")  # as the connection will: no empty label, none above 63 characters
         return (
             url.isprintable() and parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
         )

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from ctl.layout import WIDTH, clock
+from ctl.layout import WIDTH, clock, printable
 from wire.admin import JournalLine
 
 _INDENT = 4
@@ -16,6 +16,6 @@ def journal(lines: list[JournalLine]) -> str:
 
 
 def _entry(line: JournalLine) -> str:
-    head = f"{line.seq:>5}  {clock(line.at)}  epoch {line.epoch}  {line.kind}  {line.who}"
-    text = textwrap.wrap(line.text, WIDTH - 2 * _INDENT, initial_indent=" " * 7, subsequent_indent=" " * 7)
+    head = f"{line.seq:>5}  {clock(line.at)}  epoch {line.epoch}  {line.kind}  {printable(line.who)}"
+    text = textwrap.wrap(printable(line.text), WIDTH - 2 * _INDENT, initial_indent=" " * 7, subsequent_indent=" " * 7)
     return "\n".join([head[:WIDTH].rstrip(), *text])

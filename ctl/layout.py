@@ -60,3 +60,8 @@ def _cut(text: str, width: int) -> str:
 def _row(cells: Sequence[str], widths: Sequence[int], aligns: Sequence[Align]) -> str:
     padded = (f"{_cut(cell, w):{align}{w}}" for cell, w, align in zip(cells, widths, aligns, strict=True))
     return _GAP.join(padded).rstrip()[:WIDTH]
+
+
+def printable(text: str) -> str:
+    """What somebody wrote into the journal, without characters that would steer the reader's terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,6 +1,6 @@
 """The status as a tired person reads it: one line that says it all, then the reasons, then the figures."""
 
-from ctl.layout import clock, figure, paragraph, percent, span, table
+from ctl.layout import clock, figure, paragraph, percent, printable, span, table
 from wire.admin import ArmView, MetricView, RunView, Status, VerdictView
 
 
@@ -103,7 +103,7 @@ def _facts(status: Status) -> list[str]:
     if run is not None:
         steps = " ".join(percent(step) for step in run.steps)
         lines += paragraph("Run", f"{run.run_id} of {run.rollout} ({run.kind}), plan {run.plan_digest}, steps {steps}")
-        lines += paragraph("", f"started {clock(run.started_at)} by {run.who}: {run.reason}")
+        lines += paragraph("", f"started {clock(run.started_at)} by {printable(run.who)}: {printable(run.reason)}")
     if run is not None and run.outcome is not None:
         lines += paragraph("Outcome", _decided(run))
     workers = ", ".join(

@@ -1,6 +1,7 @@
 """The only reader of the gateway's configuration file. Every problem is reported at once, before a port opens."""
 
 import ipaddress
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -24,10 +25,48 @@ class _Strict(BaseModel):
 
 
 def _arm_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme != "http" or not parts.hostname or parts.query or parts.fragment or parts.username:
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"is no address: {error}") from error
+    wrong = parts.scheme != "http" or parts.query or parts.fragment or parts.username or port == 0
+    if wrong or not HOST_FORM.fullmatch(parts.hostname or "") or not PATH_FORM.fullmatch(parts.path):
         raise ValueError("must be http://HOST:PORT with an optional path; https to an arm is not in this version")
     return value.rstrip("/")
+
+
+def _listen_host(value: str) -> str:
+    if value != "localhost":
+        try:
+            ipaddress.ip_address(value)
+        except ValueError:
+            raise ValueError("must be an IP address of this machine, or localhost") from None
+    return value
+
+
+def _file_to_write(value: Path | None) -> Path | None:
+    if value is not None and not value.absolute().parent.is_dir():
+        raise ValueError("its folder does not exist")
+    return value
+
+
+# Names and addresses as DNS and RFC 3986 have them; a path that needs no escaping.
+HOST_FORM = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*|[0-9a-f:]+")
+PATH_FORM = re.compile(r"[A-Za-z0-9/._~%-]*")
+FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type"})
+
+
+def _no_nul(value: Path) -> Path:
+    if "\0" in str(value):
+        raise ValueError("a path cannot hold a NUL")
+    return value
+
+
+def _key_header(value: str) -> str:
+    if value in FRAMING:
+        raise ValueError("is the same for every request or frames it; name a header that identifies a caller")
+    return value
 
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -37,7 +76,7 @@ Seconds = Annotated[float, Field(gt=0, le=3600)]
 class Listen(_Strict):
     """Port 0 takes a free one; the ports file says which."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, AfterValidator(_listen_host)] = "127.0.0.1"
     port: Port = 0
 
 
@@ -105,7 +144,7 @@ class Limits(_Strict):
 class Key(_Strict):
     """Stickiness: requests with the same value of this header stay on one arm. Without it each request is drawn."""
 
-    header: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    header: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$"), AfterValidator(_key_header)]
 
 
 class GatewayConfig(_Strict):
@@ -117,12 +156,12 @@ class GatewayConfig(_Strict):
     model: Annotated[str, Field(min_length=1, max_length=256)]
     listen: Listen = Listen(port=8080)
     admin: AdminListen = AdminListen(port=8081)
-    state_dir: Path
+    state_dir: Annotated[Path, AfterValidator(_no_nul)]
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     key: Key | None = None
     expose_timings: bool = False
-    ports_file: Path | None = None
-    access_log: Path | None = None
+    ports_file: Annotated[Path | None, AfterValidator(_file_to_write)] = None
+    access_log: Annotated[Path | None, AfterValidator(_file_to_write)] = None
     drain: DrainConfig = DrainConfig()
     limits: Limits = Limits()
     arms: Arms

@@ -8,8 +8,9 @@ import hashlib
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gateway.core.identity import MAY_DIFFER
 from gateway.core.plan import (
     DEFAULT_ALLOWED,
     LATENCY,
@@ -27,14 +28,20 @@ class _Strict(BaseModel):
 
 
 Share = Annotated[float, Field(ge=0, le=100)]
-Allowed = Annotated[float, Field(gt=0, lt=0.9)]
+Allowed = Annotated[float, Field(ge=1e-6, lt=0.9)]
 Seconds = Annotated[float, Field(gt=0, le=7 * 86400)]
+
+
+def _may_differ(field: str) -> str:
+    if field not in MAY_DIFFER:
+        raise ValueError(f"is no identity field that may differ; {', '.join(MAY_DIFFER)}")
+    return field
 
 
 class LatencyLimit(_Strict):
     """At most ``allowed`` of the answers may take longer than ``limit_ms``."""
 
-    limit_ms: Annotated[float, Field(gt=0, le=3_600_000)]
+    limit_ms: Annotated[float, Field(ge=0.01, le=3_600_000)]
     allowed: Allowed | None = None
 
 
@@ -84,10 +91,10 @@ class PlanDocument(_Strict):
     copies: Copies = Copies()
     min_step_s: Seconds | None = None
     max_step_s: Seconds | None = None
-    min_events: Annotated[int, Field(ge=1)] | None = None
-    min_windows: Annotated[int, Field(ge=1)] | None = None
+    min_events: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    min_windows: Annotated[int, Field(ge=1, le=100_000)] | None = None
     bake_s: Annotated[float, Field(ge=0, le=30 * 86400)] | None = None
-    declared_differences: list[str] = []
+    declared_differences: list[Annotated[str, AfterValidator(_may_differ)]] = []
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -43,13 +43,19 @@ class StateDir:
         if not path.exists() and not path.is_symlink():
             return None
         require_private_file(path)
-        return path.read_text()
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise StateDirError(f"{path} is not text; remove the file to have it made again") from error
 
 
 def _require_private(path: Path) -> None:
     if path.is_symlink():
         raise StateDirError(f"state_dir: {path} is a symbolic link; name the directory itself")
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateDirError(f"state_dir: {path} cannot be made: {error.strerror}") from error
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise StateDirError(f"state_dir: {path} has mode {mode:04o}; only its owner may enter (chmod 0700)")

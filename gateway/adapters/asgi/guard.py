@@ -60,7 +60,7 @@ class Guard:
 
     def _refuse_write(self, headers: dict[bytes, bytes], host: str) -> tuple[int, Refusal] | None:
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc.lower() != host:
+        if origin is not None and _authority(origin.decode("latin-1")) != host:
             return 403, Refusal(error="the Origin header names another host", reason="origin_not_allowed")
         if not self._token_fits(headers):
             return 401, Refusal(error="writing needs the operator token as a bearer token", reason="no_token")
@@ -77,6 +77,13 @@ class Guard:
     def _token_fits(self, headers: dict[bytes, bytes]) -> bool:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         return scheme.lower() == b"bearer" and self._matches(token.decode("latin-1").strip())
+
+
+def _authority(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _hostname(host: str) -> str:

@@ -166,3 +166,21 @@ def test_a_second_gateway_on_the_same_state_is_refused_with_the_pid(tmp_path: Pa
         )  # fmt: skip
         assert second.returncode == 1
         assert f"process {g.process.pid}" in second.stderr
+
+
+def test_a_second_gateway_on_the_same_port_is_refused(tmp_path: Path) -> None:
+    """SO_REUSEPORT would let it take half of the traffic without a word."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        ArmServer() as baseline,
+        ArmServer(dtype="bfloat16") as candidate,
+        gateway(tmp_path / "one", baseline, candidate) as first,
+    ):
+        port = int(first.data_url.rsplit(":", 1)[1])
+        second = gateway(tmp_path / "two", baseline, candidate, listen={"port": port})
+        with pytest.raises(AssertionError, match=f"listen: 127.0.0.1:{port} cannot be bound"):
+            second.start()
+        assert second.process is not None
+        assert second.process.wait(10) == 1
+        second.log.close()

@@ -1,6 +1,6 @@
 import pytest
 
-from ctl.layout import WIDTH, clock, figure, paragraph, percent, span, table
+from ctl.layout import WIDTH, clock, figure, paragraph, percent, printable, span, table
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,8 @@ def test_paragraph_wraps_beside_its_label() -> None:
     assert all(len(line) <= WIDTH for line in lines)
     assert all(line.startswith(" " * 10) for line in lines[1:])
     assert paragraph("Empty", "") == ["Empty"]
+
+
+def test_nothing_in_the_journal_steers_the_terminal() -> None:
+    """Escape sequences and bells are shown as replacement characters; text of any language stays."""
+    assert printable("a\x1b[2Jb\x07 zurück 日本") == "a\ufffd[2Jb\ufffd zurück 日本"

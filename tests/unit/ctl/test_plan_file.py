@@ -27,3 +27,12 @@ def test_yaml_cannot_run_code(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("a: !!python/object/apply:os.system ['true']\n")
     with pytest.raises(UsageError, match="not valid YAML"):
         read_plan(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize(("text", "says"), [("&a {x: *a}", "refers to itself"), ("[" * 5000, "nested too deeply")])
+def test_a_plan_without_end_is_refused_in_a_sentence(tmp_path: Path, text: str, says: str) -> None:
+    """A self-reference or thousands of brackets are no traceback."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=says):
+        read_plan(path)

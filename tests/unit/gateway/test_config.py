@@ -88,3 +88,42 @@ def test_what_counts_as_loopback() -> None:
     assert is_loopback("localhost")
     assert not is_loopback("0.0.0.0")
     assert not is_loopback("example")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h:99999",
+        "http://h:abc",
+        "http://h:0",
+        "http://a b:80",
+        "http://a..b:80",
+        "http://h/\u4e16",
+        "ftp://h",
+        "http://",
+    ],
+)
+def test_an_arm_that_cannot_be_reached_by_any_request_is_refused(tmp_path: Path, url: str) -> None:
+    """What is no address is found here, not by the first request."""
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, {**GOOD, "arms": {**GOOD["arms"], "candidate": {"name": "tpu", "url": url}}}))
+    assert "arms.candidate.url" in refused.value.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"listen": {"host": "999.1.1.1"}}, "listen.host"),
+        ({"ports_file": "/nowhere/at/all/ports.json"}, "ports_file"),
+        ({"access_log": "/nowhere/at/all/access.log"}, "access_log"),
+        ({"state_dir": "a\0b"}, "state_dir"),
+        ({"key": {"header": "host"}}, "key.header"),
+    ],
+)
+def test_what_would_fail_after_the_ports_are_open_is_refused_before(
+    tmp_path: Path, change: dict[str, object], field: str
+) -> None:
+    """Addresses, folders and headers are checked with the rest."""
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, {**GOOD, **change}))
+    assert refused.value.problems[0].startswith(f"{field}: ")

@@ -74,6 +74,9 @@ def test_every_problem_is_named_with_field_and_value() -> None:
         ({"parity": None}, "parity: missing"),
         ({"copies": {"share": 0}}, "without a single pair"),
         ({"max_step_s": 10}, "max_step_s"),
+        ({"min_events": 10**25}, "min_events"),
+        ({"declared_differences": ["nope"]}, "no identity field"),
+        ({"declared_differences": ["revision"]}, "no identity field"),
     ],
 )
 def test_vacuous_and_impossible_plans_are_refused(change: dict[str, Any], problem: str) -> None:

@@ -71,3 +71,19 @@ def test_a_network_file_system_is_recognised_by_its_mount() -> None:
     assert file_system(Path("/srv/my share/state"), mounts) in NETWORK_FILE_SYSTEMS
     assert file_system(Path("/srv/other"), mounts) == "xfs"
     assert file_system(Path("/var"), mounts) == "ext4"
+
+
+@pytest.mark.parametrize("content", ["\n", "short", "two words of sufficient length", "x" * 30 + "\n" + "y" * 30])
+def test_a_token_file_without_a_token_ends_the_start(tmp_path: Path, content: str) -> None:
+    """A blank or mangled token must never mean that everybody may write."""
+    state = StateDir(tmp_path / "state")
+    state.write_private("operator.token", content)
+    with pytest.raises(StateDirError, match="holds no token"):
+        OperatorToken(state)
+    state.write_private("split.secret", content)
+    with pytest.raises(StateDirError, match="holds no secret"):
+        split_secret(state)
+    (state.path / "operator.token").write_bytes(b"\xff\xfe")
+    with pytest.raises(StateDirError, match="is not text"):
+        OperatorToken(state)
+    state.release()

@@ -99,6 +99,7 @@ def test_a_run_through_the_api() -> None:
         ({**WRITE, "content-type": "text/plain"}, 415, "content_type"),
         ({**WRITE, "content-type": "application/x-www-form-urlencoded"}, 415, "content_type"),
         ({**WRITE, "origin": "http://evil.example"}, 403, "origin_not_allowed"),
+        ({"origin": "http://["}, 403, "origin_not_allowed"),
         ({**WRITE, "host": "evil.example"}, 421, "host_not_allowed"),
     ],
 )
