@@ -10,6 +10,7 @@ import ctypes
 import logging
 import math
 import os
+import resource
 import signal
 import socket
 import sys
@@ -21,6 +22,7 @@ import uvicorn
 import uvloop
 
 from gateway.adapters.access_log import AccessLog
+from gateway.adapters.asgi.connection import bounded
 from gateway.adapters.asgi.data import DataPlane
 from gateway.adapters.channel import Channel, open_channel
 from gateway.adapters.clock import SystemClock
@@ -38,6 +40,8 @@ from gateway.runtime.writes import Writes
 log = logging.getLogger("gateway.worker")
 
 KEEP_ALIVE_S: Final = 75
+MIN_CLIENTS: Final = 16
+WARN_EVERY_S: Final = 60.0
 EXIT_DRAINED: Final = 0
 EXIT_LOST: Final = 1
 _PR_SET_PDEATHSIG: Final = 1
@@ -59,6 +63,24 @@ class DataServer(uvicorn.Server):
         yield
 
 
+class Seldom:
+    """A warning at most once in ``WARN_EVERY_S``, with how often there was cause for it since the last one."""
+
+    def __init__(self, event: str, message: str, monotonic: Callable[[], float]) -> None:
+        self._event = event
+        self._message = message
+        self._monotonic = monotonic
+        self._count = 0
+        self._next = -math.inf
+
+    def note(self, **fields: Any) -> None:
+        self._count += 1
+        if (now := self._monotonic()) >= self._next:
+            self._next = now + WARN_EVERY_S
+            log.warning(self._message, extra={"fields": {"event": self._event, "count": self._count, **fields}})
+            self._count = 0
+
+
 class Worker:
     """One data worker: assembled when its setup arrives, routed by snapshots."""
 
@@ -72,8 +94,12 @@ class Worker:
         self._books = Books(clock.monotonic())
         self._writes = Writes(clock, self._access_log.line if self._access_log is not None else None)
 
+        shortage = Seldom("local_shortage", "no connection to an arm for want of the gateway's own", clock.monotonic)
+        turned_away = Seldom("turned_away", "a client's connection was beyond the limit", clock.monotonic)
+        max_clients = client_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
         def make_pool(arm: ArmSnapshot) -> Pool:
-            return Pool(arm, self._sweeper, loop)
+            return Pool(arm, self._sweeper, loop, lambda error: shortage.note(arm=arm.name, error=str(error)))
 
         def emit(pair: Pair) -> bool:
             return channel.send_or_drop(pair)
@@ -115,7 +141,7 @@ class Worker:
             uvicorn.Config(
                 app,
                 loop="none",
-                http="httptools",
+                http=bounded(max_clients, lambda: turned_away.note(limit=max_clients)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -186,6 +212,11 @@ class Worker:
     def _flush_log(self) -> None:
         if self._access_log is not None:
             self._access_log.flush()
+
+
+def client_limit(descriptors: int) -> int:
+    """How many clients may be connected at once: half of the file descriptors, so that arms can still be reached."""
+    return sys.maxsize if descriptors == resource.RLIM_INFINITY else max(MIN_CLIENTS, descriptors // 2)
 
 
 def listen(host: str, port: int) -> socket.socket:

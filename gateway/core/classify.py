@@ -23,6 +23,8 @@ class Loss(StrEnum):
     """What came is no HTTP/1.1 answer."""
     STALE = "stale"
     """Not written: routing changed while the request waited for a connection. Nobody's failure."""
+    LOCAL = "local"
+    """No connection, because this process has no file descriptor, port or memory for one. No arm's failure."""
 
 
 TIMEOUTS: Final = frozenset({Loss.CONNECT_TIMEOUT, Loss.FIRST_BYTE_TIMEOUT, Loss.IDLE_TIMEOUT, Loss.TOTAL_TIMEOUT})
@@ -60,6 +62,8 @@ def lost(loss: Loss, *, cut_short: bool) -> Outcome:
     cut_short: the gateway gave up before the arm's own time-out because the client's deadline was near. That is bad
         for latency but proves no error.
     """
+    if loss is Loss.LOCAL:
+        return Outcome.CANCELLED
     early = cut_short and loss in (Loss.FIRST_BYTE_TIMEOUT, Loss.TOTAL_TIMEOUT)
     return Outcome.TIMED_OUT_BY_CLIENT_DEADLINE if early else Outcome.FAILED
 

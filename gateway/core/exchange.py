@@ -189,7 +189,7 @@ class Exchange:
             self.state = State.DONE
             outcome = lost(loss, cut_short=self._is_cut_short(loss))
             return (Break(), *self._book(outcome), *self._saw(Outcome.FAILED))
-        if loss is Loss.STALE:
+        if loss is Loss.STALE or (loss is Loss.LOCAL and self._role is Role.CANDIDATE and leg is Leg.FIRST):
             return self._not_written(now, baseline)
         if self.state is State.CHECKING:
             return self._answer_unchecked()
@@ -219,7 +219,9 @@ class Exchange:
         return (*booked, *self._baseline_instead(Leg.FIRST, now, baseline))
 
     def _not_written(self, now: float, baseline: Standing) -> Effects:
-        """Routing changed while the leg waited: nothing of it is booked, and the present baseline gets the request."""
+        """Routing changed while the leg waited, or the gateway itself could not open a connection to the candidate:
+        nothing of it is booked, and the present baseline gets the request.
+        """
         if self.state is State.CHECKING:
             return self._check(now, baseline)
         dropped: Effects = NOTHING if self._booked else (Drop(),)
@@ -329,7 +331,7 @@ class Exchange:
         return self._patience.first_byte_s < plan.first_byte_s
 
     def _reason(self, loss: Loss, now: float) -> FailReason:
-        if loss is Loss.REFUSED and self._role is Role.BASELINE:
+        if loss in (Loss.REFUSED, Loss.LOCAL) and self._role is Role.BASELINE:
             return FailReason.BASELINE_UNAVAILABLE
         if loss not in TIMEOUTS:
             return FailReason.UPSTREAM_FAILED

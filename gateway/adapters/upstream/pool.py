@@ -1,7 +1,10 @@
 """The connections to one arm for one lane: who gets one, who waits, when they end."""
 
 import asyncio
+import errno
 from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 from gateway.adapters.upstream.connection import NOBODY, Connection, PooledLeg
 from gateway.adapters.upstream.sweeper import FOREVER, Sweeper
@@ -9,14 +12,27 @@ from gateway.core.classify import Loss
 from gateway.core.leg import Outgoing, Owner, Patience
 from gateway.core.snapshot import ArmSnapshot
 
+LOCAL_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""What this process or its machine has run out of; they say nothing of the arm."""
+
 
 class Pool:
-    """The connections to one arm for one lane. ``reconfigure`` follows the routing snapshot."""
+    """The connections to one arm for one lane. ``reconfigure`` follows the routing snapshot.
 
-    def __init__(self, arm: ArmSnapshot, sweeper: Sweeper, loop: asyncio.AbstractEventLoop) -> None:
+    ``on_local`` is told of each connection that the gateway's own shortage kept from being opened.
+    """
+
+    def __init__(
+        self,
+        arm: ArmSnapshot,
+        sweeper: Sweeper,
+        loop: asyncio.AbstractEventLoop,
+        on_local: Callable[[OSError], None],
+    ) -> None:
         self.arm = arm
         self.sweeper = sweeper
         self._loop = loop
+        self._on_local = on_local
         self._idle: deque[Connection] = deque()
         self._connections: set[Connection] = set()
         self._connecting: dict[PooledLeg, asyncio.Task[None]] = {}
@@ -76,18 +92,25 @@ class Pool:
         connection = Connection(self)
         try:
             await self._loop.create_connection(lambda: connection, self.arm.host, self.arm.port)
-        except OSError:
-            self._connecting.pop(leg, None)
-            self.lost(leg, Loss.REFUSED)
-            self._next()
-            return
         except asyncio.CancelledError:
             connection.close()  # it may just have been made
             raise
+        except Exception as error:  # whatever it is, a host name that is none included: the leg must not wait for it
+            self._connecting.pop(leg, None)
+            self.lost(leg, self._why(error, leg))
+            self._next()
+            return
         self._connecting.pop(leg, None)
         self._connections.add(connection)
         if not leg.is_open or not connection.begin(leg):
             self._reuse(connection)
+
+    def _why(self, error: Exception, leg: PooledLeg) -> Loss:
+        if not isinstance(error, OSError) or error.errno not in LOCAL_ERRORS:
+            return Loss.REFUSED
+        self._on_local(error)
+        # A copy has no client who waits: it is dropped, like one that was not written because routing changed.
+        return Loss.STALE if leg.request.shadow else Loss.LOCAL
 
     # Ends. Each of these ends a leg exactly once.
 

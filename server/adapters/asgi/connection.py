@@ -1,23 +1,26 @@
 """One connection of uvicorn's, with bounds on what a peer may hold: bytes, time, and connections.
 
-uvicorn itself puts no limit on a request's head, and none on a peer that opens connections and says nothing.
+uvicorn itself puts no limit on a request's head, none on a peer that opens connections and says nothing, and takes the
+body of a request that asks for an upgrade for the next request.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from server.adapters.asgi.answers import JSON
-from wire.errors import OipErrorBody, Reason
+from wire.errors import Reason, error_body
 
 # A gateway passes a client's headers on, and servers in front of us stop at 8 to 64 KiB.
 MAX_HEAD: Final = 64 * 1024
 HEAD_S: Final = 30.0
 # A body of 1 MiB in chunks of one byte takes 6 MiB; whoever sends more hides it in chunk extensions or trailers.
 MAX_MESSAGE: Final = 8 * 1024 * 1024
+
+
+class _Refused(Exception):
+    """Raised inside the parser, which takes not one more byte of this connection."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -30,6 +33,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_head = True
         self._taken = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._refusal: tuple[int, Reason, str] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -43,12 +47,14 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         self._taken += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
         if self._in_head and self._taken > MAX_HEAD:
-            self._part(431, Reason.BAD_REQUEST, _head_too_large())
+            self._part(*_too_large())
         elif self._taken > MAX_MESSAGE:
             self.transport.close()
 
@@ -59,8 +65,12 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_timer()
         self._in_head = False
+        if self.parser.should_upgrade() or any(name == b"upgrade" for name, _ in self.headers):
+            self._refusal = (400, Reason.BAD_REQUEST, "Upgrade is not supported: HTTP/1.1 without upgrade")
+            raise _Refused
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
-            self.app = _answer_too_large
+            self._refusal = _too_large()
+            raise _Refused
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -68,6 +78,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_head = True
         self._taken = 0
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn's call when the parser has stopped, be it at an error or at a refusal of ours."""
+        self._part(*(self._refusal or (400, Reason.BAD_REQUEST, msg)))
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
@@ -77,7 +91,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _part(self, status: int, reason: Reason, message: str) -> None:
         """A last word, unless an answer is on its way already, and the end of the connection."""
         if self.cycle is None or self.cycle.response_complete:
-            body = _body(reason, message)
+            body = error_body(getattr(self, "url", b"").decode("latin-1"), reason, message)
             head = b"content-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (JSON.encode(), len(body))
             self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()
@@ -88,20 +102,5 @@ def bounded(max_connections: int) -> type[BoundedConnection]:
     return type("Connection", (BoundedConnection,), {"max_connections": max_connections})
 
 
-async def _answer_too_large(scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
-    body = _body(Reason.BAD_REQUEST, _head_too_large())
-    headers = [
-        (b"content-type", JSON.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 431, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-def _head_too_large() -> str:
-    return f"headers: larger than the {MAX_HEAD} bytes that are allowed"
-
-
-def _body(reason: Reason, message: str) -> bytes:
-    return msgspec.json.encode(OipErrorBody(error=message, reason=str(reason)))
+def _too_large() -> tuple[int, Reason, str]:
+    return 431, Reason.BAD_REQUEST, f"headers: larger than the {MAX_HEAD} bytes that are allowed"

@@ -1,7 +1,11 @@
 """What passes through the data plane and what does not: headers, bodies, connections, and their ends."""
 
 import asyncio
+import contextlib
+import itertools
 import json
+import resource
+from pathlib import Path
 
 import pytest
 from integration.gateway_data.harness import (
@@ -442,6 +446,67 @@ def test_grpc_gets_a_clear_error() -> None:
             got = await gateway.ask(headers={"content-type": "application/grpc"})
             assert (got.status, got.json()["error"]["code"]) == (415, "unsupported_media_type")
             assert one.seen == []
+
+    run(scenario())
+
+
+def test_an_upgrade_is_refused_and_its_body_is_no_request() -> None:
+    """A body that comes in a segment of its own reaches no arm, as a request least of all."""
+
+    async def scenario() -> None:
+        async with canary(says(), says()) as (gateway, one, _), gateway.client() as client:
+            smuggled = b"GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
+            ask = {"connection": "upgrade", "upgrade": "h2c", "content-length": str(len(smuggled))}
+            await client.send("POST", "/v1/embeddings", b"", ask)
+            got = await client.answer()
+            assert (got.status, got.headers["connection"]) == (400, "close")
+            assert got.json()["error"]["code"] == "bad_request"
+            client.writer.write(smuggled)
+            with contextlib.suppress(ConnectionError):  # what comes after the end may be answered with a reset
+                assert await asyncio.wait_for(client.reader.read(), 20) == b""
+            assert (await gateway.ask()).status == 200
+            assert [seen.method for seen in one.seen] == ["POST"]
+
+    run(scenario())
+
+
+def test_a_head_without_end_is_refused() -> None:
+    """It is not kept in memory while it grows."""
+
+    async def scenario() -> None:
+        async with worker() as gateway, gateway.client() as client:
+            client.writer.write(b"GET / HTTP/1.1\r\nx: " + b"x" * 70_000)
+            assert (await client.head())[0] == 431
+
+    run(scenario())
+
+
+def lowest_free_descriptor(pid: int) -> int:
+    taken = {int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    return next(number for number in itertools.count() if number not in taken)
+
+
+def test_a_shortage_of_the_gateways_own_is_not_the_candidates() -> None:
+    """Without a file descriptor for the candidate the baseline answers, and the candidate is not charged."""
+
+    async def scenario() -> None:
+        async with canary(says(), says()) as (gateway, one, other), gateway.client() as client:
+            await client.send("POST", "/v1/embeddings", INFER, {})
+            assert (await client.answer()).headers["x-canary-arm"] == "gpu"
+            await gateway.change(weight=10_000)
+            pid = gateway.process.pid
+            soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free_descriptor(pid), hard))
+            await client.send("POST", "/v1/embeddings", INFER, {})
+            got = await client.answer()
+            assert (got.status, got.headers["x-canary-arm"]) == (200, "gpu")
+            assert (len(one.seen), other.connections) == (2, 0)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+            await client.send("POST", "/v1/embeddings", INFER, {})
+            assert (await client.answer()).headers["x-canary-arm"] == "tpu"
+            await gateway.settled()
+            assert gateway.count(CANDIDATE, LIVE, Count.FAILED, Count.UNAVAILABLE, Count.CANCELLED) == 0
+            assert gateway.count(CANDIDATE, LIVE, Count.OK) == 1
 
     run(scenario())
 

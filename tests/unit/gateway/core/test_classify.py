@@ -30,10 +30,15 @@ def test_accepted_answers_are_ok() -> None:
     assert answered(304) is Outcome.OK
 
 
-@pytest.mark.parametrize("loss", [loss for loss in Loss if loss is not Loss.STALE])
+@pytest.mark.parametrize("loss", [loss for loss in Loss if loss not in (Loss.STALE, Loss.LOCAL)])
 def test_a_loss_is_a_failure(loss: Loss) -> None:
     """However an arm fails to answer, with its full time it is an error."""
     assert lost(loss, cut_short=False) is Outcome.FAILED
+
+
+def test_a_shortage_of_the_gateways_own_is_nobodys_failure() -> None:
+    """It is counted where clients who went away are."""
+    assert lost(Loss.LOCAL, cut_short=False) is Outcome.CANCELLED
 
 
 def test_cut_short_is_late_but_no_error() -> None:

@@ -132,7 +132,7 @@ def test_candidate_failure_is_answered_by_the_baseline(status: int) -> None:
     assert play.exchange.instead is Instead.FAILED
 
 
-@pytest.mark.parametrize("loss", [loss for loss in Loss if loss is not Loss.STALE])
+@pytest.mark.parametrize("loss", [loss for loss in Loss if loss not in (Loss.STALE, Loss.LOCAL)])
 def test_candidate_loss_is_answered_by_the_baseline(loss: Loss) -> None:
     """So does every way of not answering, also in mid-body while the answer is held."""
     for play in (Play(), Play().head(Leg.FIRST, 200)):
@@ -398,6 +398,26 @@ def test_what_was_not_written_goes_back_to_the_baseline() -> None:
     ]
 
 
+@pytest.mark.parametrize("replayable", [True, False])
+def test_a_shortage_of_our_own_is_not_booked_for_the_candidate(replayable: bool) -> None:
+    """Nothing was written, so the baseline gets the request; when that cannot be reached either, it is not charged."""
+    play = Play(replace(TERMS, replayable=replayable)).lost(Leg.FIRST, Loss.LOCAL)
+    assert play.effects[1:] == [Drop(), SECOND]
+    assert play.lost(Leg.SECOND, Loss.LOCAL).effects[3:] == [
+        Fail(FailReason.BASELINE_UNAVAILABLE, after_failover=False),
+        Saw(Role.BASELINE, Outcome.FAILED),
+    ]
+
+
+def test_a_shortage_of_our_own_is_not_booked_for_the_baseline() -> None:
+    """There is nobody else to ask: the client gets an error, and nobody's failures grow."""
+    assert Play(replace(TERMS, assigned=Role.BASELINE)).lost(Leg.FIRST, Loss.LOCAL).effects[1:] == [
+        Fail(FailReason.BASELINE_UNAVAILABLE, after_failover=False),
+        Book(Role.BASELINE, Outcome.CANCELLED),
+        Saw(Role.BASELINE, Outcome.FAILED),
+    ]
+
+
 def test_what_waited_for_an_arm_that_is_no_longer_the_baseline_goes_to_the_one_that_is() -> None:
     """Roles were swapped: nothing was written, so nothing is counted, and the client notices nothing."""
     play = Play(replace(TERMS, assigned=Role.BASELINE)).lost(Leg.FIRST, Loss.STALE)
@@ -500,7 +520,7 @@ def test_whatever_happens_is_booked_once_and_answered_once(
                 play.complete(leg)
             case "overflow" if has_head[leg] and play.exchange.state is not State.STREAMING:
                 play.overflow(leg)
-            case "lost" if not (value is Loss.STALE and has_head[leg]):
+            case "lost" if not (value in (Loss.STALE, Loss.LOCAL) and has_head[leg]):
                 overtaken += value is Loss.STALE
                 play.lost(leg, value)  # type: ignore[arg-type]  # drawn from Loss
             case "written":

@@ -1,10 +1,15 @@
 """Pools against a real server on a free port; time-outs run on a clock in the test's hand."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import contextlib
+import errno
+import os
+import resource
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
+import uvloop
 from fakes.arms import HandClock, arm_of
 
 from gateway.adapters.upstream import Pool, Sweeper
@@ -57,6 +62,7 @@ class Scene:
         self.behave = behave
         self.clock = HandClock()
         self.accepted = 0
+        self.short: list[OSError] = []
         self.writers: list[asyncio.StreamWriter] = []
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +80,8 @@ class Scene:
     def make(self, **changes: Any) -> Pool:
         loop = asyncio.get_running_loop()
         self.sweeper = Sweeper(loop, self.clock)
-        self.pool = Pool(arm_of(Role.CANDIDATE, port=self.port, **changes), self.sweeper, loop)
+        arm = arm_of(Role.CANDIDATE, port=self.port, **changes)
+        self.pool = Pool(arm, self.sweeper, loop, self.short.append)
         return self.pool
 
     def send(self, caller: Caller | None = None, patience: Patience = PATIENCE, **changes: Any) -> tuple[Caller, Any]:
@@ -87,6 +94,19 @@ class Scene:
         """Let time pass and look what is overdue."""
         self.clock.step(seconds)
         self.pool.sweep(self.clock.monotonic())
+
+
+@contextlib.contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """This process can open nothing more, as under a limit that clients have used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.open(os.devnull, os.O_RDONLY)
+    os.close(probe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def turns(condition: Callable[[], bool]) -> None:
@@ -102,7 +122,11 @@ def answers(raw: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter]
     return behave
 
 
-def play(scene: Scene, scenario: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
+def play(
+    scene: Scene,
+    scenario: Callable[[Scene], Coroutine[Any, Any, None]],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
     async def run() -> None:
         server = await asyncio.start_server(scene.accept, "127.0.0.1", 0)
         scene.port = server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # set for the scene alone
@@ -116,7 +140,8 @@ def play(scene: Scene, scenario: Callable[[Scene], Coroutine[Any, Any, None]]) -
                 writer.transport.abort()
             await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(asyncio.wait_for(run(), 20))
 
 
 def test_one_connection_is_used_again() -> None:
@@ -165,6 +190,40 @@ def test_what_may_not_be_written_any_more_is_stale() -> None:
         assert connecting.told == waiting.told == late.told == ["stale"]
         assert kept.told == ["written", "head 200", "complete"]
         assert scene.pool.in_flight == 0
+
+    play(Scene(answers(OK)), scenario)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_shortage_of_our_own_is_not_the_arms(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """No file descriptor: the leg is lost as local and a copy dropped, once told each; afterwards all is well."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.make()
+        with no_descriptor_left():
+            live, _ = scene.send()
+            copy, _ = scene.send(shadow=True)
+            await live.done.wait()
+            await copy.done.wait()
+        assert (live.told, copy.told) == (["local"], ["stale"])
+        assert [error.errno for error in scene.short] == [errno.EMFILE, errno.EMFILE]
+        assert (scene.pool.connections, scene.pool.in_flight) == (0, 0)
+        again, _ = scene.send()
+        await again.done.wait()
+        assert again.told == ["written", "head 200", "complete"]
+
+    play(Scene(answers(OK)), scenario, new_loop)
+
+
+def test_a_host_name_that_is_none_is_refused_at_once() -> None:
+    """Not left to the time-out, though what is raised is no OSError."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.make(host="a" * 70 + ".example")
+        caller, _ = scene.send()
+        await caller.done.wait()
+        assert (caller.told, scene.short) == (["refused"], [])
+        assert (scene.pool.connections, scene.pool.in_flight) == (0, 0)
 
     play(Scene(answers(OK)), scenario)
 

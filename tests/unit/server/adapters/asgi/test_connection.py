@@ -77,6 +77,27 @@ def test_a_head_above_the_limit_is_431_and_the_end(filler: bytes, end: bytes) ->
     talk(peer)
 
 
+@pytest.mark.parametrize("ask", [b"connection: upgrade\r\nupgrade: h2c\r\n", b"upgrade: websocket\r\n"])
+@pytest.mark.parametrize("apart", [True, False])
+def test_an_upgrade_is_refused_and_its_body_never_a_request(ask: bytes, apart: bool) -> None:
+    """In a second segment or in the same: one 400, and not one more byte is parsed."""
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        smuggled = GET + b"\r\n"
+        head = b"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n" % (ask, len(smuggled))
+        writer.write(head if apart else head + smuggled)
+        answer = await reader.readuntil(b"}}")
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert b"connection: close" in answer
+        assert b'"code":"bad_request"' in answer
+        assert b"Upgrade is not supported" in answer
+        if apart:
+            writer.write(smuggled)
+        assert await rest(reader) == b""
+
+    talk(peer)
+
+
 def test_a_body_may_be_larger_than_a_head() -> None:
     """Its limit is another one."""
 
