@@ -10,6 +10,7 @@ import msgspec
 
 STATUS_PATH: Final = "/v1/status"
 HISTORY_PATH: Final = "/v1/history"
+EXPLAIN_PATH: Final = "/v1/explain"
 START_PATH: Final = "/v1/start"
 COMMAND_PATH: Final = "/v1/commands/{command}"
 
@@ -195,6 +196,34 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictView | None = None
     parity: ParityView = ParityView()
     control: dict[str, Any] = {}
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One labelled sentence: ``Seen``, ``Limit``, ``Baseline``, ``Samples``, ``Rule``, ``Missing``, ..."""
+
+    label: str
+    text: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the rollout stands where it stands, in plain words; every client prints the same.
+
+    ``headline`` is one sentence; ``facts`` are to be shown in order; ``next`` is what to do now, and after a rollback
+    the one variable to change. ``shapes`` are those that compiled on the candidate's request path.
+    """
+
+    at: float
+    state: RunState
+    weight: int
+    headline: str
+    facts: list[Fact]
+    next: str
+    run_id: str | None = None
+    verdict: VerdictName | None = None
+    outcome: str | None = None
+    metric: str | None = None
+    rule: str | None = None
+    shapes: list[str] = []
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ written in docs/architecture.md; a client's ``x-canary-*`` other than DEADLINE a
 never reaches an arm.
 """
 
+import re
 from typing import Final
 
 PREFIX: Final = "x-canary-"
@@ -25,15 +26,21 @@ QUEUE_MS: Final = "x-canary-queue-ms"
 BATCH_MS: Final = "x-canary-batch-ms"
 DEVICE_MS: Final = "x-canary-device-ms"
 COMPILES: Final = "x-canary-compiles"
+COMPILED: Final = "x-canary-compiled"
+"""The shapes that were compiled, as ``4x128,1x128``; absent when the answer met no compile."""
 IDENTITY: Final = "x-canary-identity"
 
 # From the gateway to a client.
 ARM: Final = "x-canary-arm"
 FAILOVER: Final = "x-canary-failover"
 
-TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, IDENTITY})
+TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY})
 
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
+MAX_COMPILED: Final = 4
+"""Most shapes that one COMPILED header names."""
+
+_SHAPE: Final = re.compile(r"[1-9][0-9]{0,6}(x[1-9][0-9]{0,6}){0,3}", re.ASCII)
 
 
 def parse_deadline_ms(value: str) -> int | None:
@@ -46,3 +53,14 @@ def parse_deadline_ms(value: str) -> int | None:
         return None
     number = int(value)
     return number if 0 < number <= MAX_DEADLINE_MS else None
+
+
+def parse_compiled(value: str) -> tuple[str, ...]:
+    """The shapes of a COMPILED header, at most MAX_COMPILED; what is no shape is left out.
+
+    The names end up in metrics, journal and terminals, so nothing but digits and ``x`` gets through.
+    """
+    if len(value) > MAX_COMPILED * 33:
+        return ()
+    shapes = (part.strip() for part in value.split(","))
+    return tuple(shape for shape in shapes if _SHAPE.fullmatch(shape))[:MAX_COMPILED]

@@ -113,3 +113,13 @@ def test_admin_structs_survive_the_round_trip() -> None:
     )  # fmt: skip
     assert msgspec.json.decode(msgspec.json.encode(status), type=admin.Status) == status
     assert inspect.signature(admin.CommandRequest).parameters["override"].default is False
+
+
+def test_compiled_shapes_are_read_and_nothing_else() -> None:
+    """What an arm says ends up in journals and terminals: only digits and x get through."""
+    assert headers.parse_compiled("4x128, 1x64") == ("4x128", "1x64")
+    assert headers.parse_compiled("8x3x224x224") == ("8x3x224x224",)
+    assert headers.parse_compiled("") == ()
+    assert headers.parse_compiled("\x1b[2J,0x1,1x2;3,x,4x" + "9" * 8) == ()
+    assert headers.parse_compiled(",".join(["1x2"] * 9)) == ("1x2",) * headers.MAX_COMPILED
+    assert headers.parse_compiled("1x2," * 1000) == ()
