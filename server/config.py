@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from server.core.catalog import Catalogue
-from server.core.types import DeviceKind, DtypeName, MatmulPrecision
+from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision
 from server.core.warmup import StabilityRule
 
 ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
@@ -31,12 +40,6 @@ def _loopback(host: str) -> str:
     except ValueError:
         pass
     raise ValueError("allowed is a loopback address: the admin port has no tokens in this version")
-
-
-def _strict(value: bool) -> bool:
-    if not value:
-        raise ValueError("allowed is true: a server that compiles on the request path is not in this version")
-    return value
 
 
 def _in_a_folder(path: Path) -> Path:
@@ -64,6 +67,16 @@ class CatalogueSection(_Section):
     def _buildable(self) -> "CatalogueSection":
         Catalogue.declared(self.batch, self.length)
         return self
+
+
+class LargestSection(_Section):
+    """The largest shape that a lenient server serves at all."""
+
+    batch: int = Field(ge=1, le=4096)
+    length: int = Field(ge=1)
+
+    def bucket(self) -> Bucket:
+        return Bucket(self.batch, self.length)
 
 
 class ListenSection(_Section):
@@ -106,9 +119,10 @@ class Settings(_Section):
     dtype: DtypeName = "float32"
     matmul_precision: MatmulPrecision = "highest"
     compile: bool | None = None
-    strict: Annotated[bool, AfterValidator(_strict)] = True
+    strict: bool = True
     threads: int = Field(default=1, ge=1, le=1024)
     catalogue: CatalogueSection
+    largest: LargestSection | None = Field(default=None, validate_default=True)
     listen: ListenSection = ListenSection()
     admin: AdminSection = AdminSection()
     cache_dir: Path
@@ -117,6 +131,25 @@ class Settings(_Section):
     drain: DrainSection = DrainSection()
     access_log: Annotated[Path, AfterValidator(_in_a_folder)] | None = None
     warm_up: WarmUpSection = WarmUpSection()
+
+    @field_validator("largest", mode="after")
+    @classmethod
+    def _bounds_what_is_undeclared(cls, value: LargestSection | None, info: ValidationInfo) -> LargestSection | None:
+        """A validator of the field, not of the document: those run only when nothing else is wrong."""
+        strict, catalogue = info.data.get("strict"), info.data.get("catalogue")
+        if strict is True and value is not None:
+            raise ValueError(
+                f"got batch {value.batch} and length {value.length}, "
+                "allowed is no such section unless strict is false: a strict server serves what it declares"
+            )
+        if strict is False and value is None:
+            raise ValueError(
+                "allowed are batch and length of the largest shape to serve, since strict is false: "
+                "each new shape costs a compile while clients wait"
+            )
+        if value is not None and catalogue is not None:
+            Catalogue.declared(catalogue.batch, catalogue.length, value.bucket())
+        return value
 
     @model_validator(mode="after")
     def _compiles_on_tpu(self) -> "Settings":
@@ -174,6 +207,6 @@ def _sentence(problem: Any) -> str:
         case "extra_forbidden":
             return f"{where}: is not a known setting"
         case "value_error" if isinstance(problem["input"], dict | BaseModel):
-            return text if where == "document" else f"{where}: {text}"
+            return text if where == "document" or text.startswith(where) else f"{where}: {text}"
         case _:
             return f"{where}: got {problem['input']!r}, {text[0].lower()}{text[1:]}"

@@ -27,7 +27,7 @@ from server.core.catalog import Catalogue
 from server.core.lifecycle import State
 from server.core.types import EngineFacts
 from server.core.warmup import StabilityRule
-from server.ports.worker import Start
+from server.ports.worker import Lenient, Start
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
 from server.runtime.predict import Predictor
@@ -75,7 +75,7 @@ class Server:
         self._clock = SystemClock()
         self._telemetry = PromTelemetry()
         self._identity: Identity | None = None
-        catalogue = Catalogue.declared(settings.catalogue.batch, settings.catalogue.length)
+        catalogue = catalogue_of(settings)
         self._served = Served(
             model=settings.model.name,
             device=settings.device,
@@ -190,6 +190,12 @@ class Server:
         self._telemetry.set_identity(self._identity)
 
 
+def catalogue_of(settings: Settings) -> Catalogue:
+    """The declared shapes, and the bound of a lenient server."""
+    largest = None if settings.largest is None else settings.largest.bucket()
+    return Catalogue.declared(settings.catalogue.batch, settings.catalogue.length, largest)
+
+
 def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed: bool) -> Start:
     """The worker's first command, from the settings."""
     rule = settings.warm_up
@@ -206,6 +212,7 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         stability=StabilityRule(rule.stable_change, rule.min_calls, rule.max_calls),
         cache_dir=str(settings.cache_dir),
         front_pid=os.getpid(),
+        lenient=None if catalogue.largest is None else Lenient(catalogue.largest, catalogue.programs),
     )
 
 

@@ -1,4 +1,4 @@
-"""Lanes by width: one FIFO a declared length, the lane of the oldest request is served when the device is idle.
+"""Lanes by width: one FIFO a bucket length, the lane of the oldest request is served when the device is idle.
 
 Nothing waits for company: a batch is what stands in the lane at that moment. Grouping by width keeps short
 texts from paying for a long one's padding. A request is one unit and is never split over batches.
@@ -50,7 +50,8 @@ class Lanes:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._lanes: dict[int, deque[Waiting]] = {length: deque() for length in catalogue.lengths}
+        # A lane is there while somebody stands in it: the lengths of a lenient server are not known beforehand.
+        self._lanes: dict[int, deque[Waiting]] = {}
         self._rows = 0
 
     @property
@@ -58,7 +59,7 @@ class Lanes:
         return self._rows
 
     def add(self, waiting: Waiting) -> None:
-        self._lanes[waiting.length].append(waiting)
+        self._lanes.setdefault(waiting.length, deque()).append(waiting)
         self._rows += waiting.tokens.count
 
     def remove(self, ticket: int) -> bool:
@@ -66,46 +67,50 @@ class Lanes:
         for lane in self._lanes.values():
             for waiting in lane:
                 if waiting.ticket == ticket:
-                    lane.remove(waiting)
-                    self._rows -= waiting.tokens.count
+                    self._leave(waiting)
                     return True
         return False
 
     def clear(self) -> tuple[Waiting, ...]:
         """Empties every lane and returns who stood there."""
         everyone = tuple(waiting for lane in self._lanes.values() for waiting in lane)
-        for lane in self._lanes.values():
-            lane.clear()
+        self._lanes.clear()
         self._rows = 0
         return everyone
 
     def take(self, now: float) -> Turn:
-        """The next batch: from the lane whose head is oldest, whole requests up to the largest declared batch."""
+        """The next batch: from the lane whose head is oldest, whole requests up to the largest declared batch.
+
+        A request that is larger goes alone.
+        """
         late = self._drop_late(now)
-        heads = [lane for lane in self._lanes.values() if lane]
-        if not heads:
+        if not self._lanes:
             return Turn(None, late)
-        lane = min(heads, key=lambda each: each[0].ticket)
+        lane = min(self._lanes.values(), key=lambda each: each[0].ticket)
         members: list[Waiting] = []
         rows = 0
-        while lane and rows + lane[0].tokens.count <= self._catalogue.max_rows:
-            member = lane.popleft()
+        while lane and (not members or rows + lane[0].tokens.count <= self._catalogue.full_rows):
+            member = lane[0]
+            self._leave(member)
             members.append(member)
             rows += member.tokens.count
-        self._rows -= rows
         bucket = self._catalogue.fit(rows, members[0].length)
         if isinstance(bucket, ShapeNotServed):
             raise bucket
         return Turn(Batch(bucket, tuple(members)), late)
 
     def _drop_late(self, now: float) -> tuple[Waiting, ...]:
-        late: list[Waiting] = []
-        for lane in self._lanes.values():
-            for waiting in [each for each in lane if expired(each.deadline, now)]:
-                lane.remove(waiting)
-                self._rows -= waiting.tokens.count
-                late.append(waiting)
+        late = [each for lane in self._lanes.values() for each in lane if expired(each.deadline, now)]
+        for waiting in late:
+            self._leave(waiting)
         return tuple(late)
+
+    def _leave(self, waiting: Waiting) -> None:
+        lane = self._lanes[waiting.length]
+        lane.remove(waiting)
+        self._rows -= waiting.tokens.count
+        if not lane:
+            del self._lanes[waiting.length]
 
 
 def pad(batch: Batch) -> tuple[bytes, bytes]:

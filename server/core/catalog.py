@@ -1,4 +1,8 @@
-"""The catalogue: declared shapes = warmed shapes = served shapes."""
+"""The catalogue: declared shapes = warmed shapes = served shapes, unless the server is lenient.
+
+A lenient server also serves what is undeclared up to ``largest``. Each new shape costs a compile while clients wait,
+so their number is bounded: a size above the declared ones is rounded up to a power of two, and to ``largest`` at most.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,14 +10,17 @@ from dataclasses import dataclass
 from server.core.types import Bucket, ShapeNotServed
 
 MAX_BUCKETS = 256
+# Ids and mask of a batch, 8 bytes a position, must fit into a frame between front and worker (64 MiB).
+MAX_CELLS = 2**22
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Every pair of a declared batch size and a declared length is a bucket."""
+    """Every pair of a declared batch size and a declared length is a bucket. ``largest`` None: strict."""
 
     batches: tuple[int, ...]
     lengths: tuple[int, ...]
+    largest: Bucket | None = None
 
     def __post_init__(self) -> None:
         for field, values in (("batch", self.batches), ("length", self.lengths)):
@@ -25,20 +32,54 @@ class Catalogue:
             raise ValueError(
                 f"catalogue: got {len(self.batches) * len(self.lengths)} buckets, at most {MAX_BUCKETS} are allowed"
             )
+        if self.largest is not None:
+            self._check_largest(self.largest)
+
+    def _check_largest(self, largest: Bucket) -> None:
+        if largest.batch < self.batches[-1] or largest.length < self.lengths[-1]:
+            raise ValueError(
+                f"largest: got batch {largest.batch} and length {largest.length}, allowed are batch "
+                f"{self.batches[-1]} or more and length {self.lengths[-1]} or more, the largest declared ones"
+            )
+        if largest.cells > MAX_CELLS:
+            raise ValueError(
+                f"largest: got {largest}, which is {largest.cells} token positions, at most {MAX_CELLS} are allowed"
+            )
+        if self.programs > MAX_BUCKETS:
+            raise ValueError(
+                f"largest: got {largest}, which makes {self.programs} shapes with the declared ones, "
+                f"at most {MAX_BUCKETS} are allowed"
+            )
 
     @classmethod
-    def declared(cls, batches: Sequence[int], lengths: Sequence[int]) -> "Catalogue":
-        return cls(tuple(batches), tuple(lengths))
+    def declared(cls, batches: Sequence[int], lengths: Sequence[int], largest: Bucket | None = None) -> "Catalogue":
+        return cls(tuple(batches), tuple(lengths), largest)
 
     @property
     def max_rows(self) -> int:
-        return self.batches[-1]
+        """Of one request."""
+        return self.batches[-1] if self.largest is None else self.largest.batch
 
     @property
     def max_length(self) -> int:
-        return self.lengths[-1]
+        return self.lengths[-1] if self.largest is None else self.largest.length
+
+    @property
+    def full_rows(self) -> int:
+        """Up to so many rows several requests are put together: company is no reason for a new shape."""
+        return self.batches[-1]
+
+    @property
+    def programs(self) -> int:
+        """How many buckets ``fit`` can give: the declared ones, and of a lenient server those up to ``largest``.
+
+        Batch sizes times lengths; of each the declared ones, the powers of two strictly between the last of them
+        and the bound, and the bound itself where it lies above.
+        """
+        return len(_sizes(self.batches, self.max_rows)) * len(_sizes(self.lengths, self.max_length))
 
     def buckets(self) -> tuple[Bucket, ...]:
+        """The declared ones."""
         return tuple(Bucket(batch, length) for length in self.lengths for batch in self.batches)
 
     def fit(self, rows: int, longest: int) -> Bucket | ShapeNotServed:
@@ -46,8 +87,8 @@ class Catalogue:
         if rows > self.max_rows or longest > self.max_length:
             return self._outside(f"{rows} rows of up to {longest} tokens")
         return Bucket(
-            next(batch for batch in self.batches if batch >= rows),
-            next(length for length in self.lengths if length >= longest),
+            next(batch for batch in _sizes(self.batches, self.max_rows) if batch >= rows),
+            next(length for length in _sizes(self.lengths, self.max_length) if length >= longest),
         )
 
     def refuse_rows(self, rows: int) -> ShapeNotServed | None:
@@ -67,4 +108,12 @@ class Catalogue:
         )
 
     def __str__(self) -> str:
-        return f"batch {','.join(map(str, self.batches))} x length {','.join(map(str, self.lengths))}"
+        declared = f"batch {','.join(map(str, self.batches))} x length {','.join(map(str, self.lengths))}"
+        return declared if self.largest is None else f"{declared}, undeclared up to {self.largest}"
+
+
+def _sizes(declared: tuple[int, ...], bound: int) -> tuple[int, ...]:
+    """Rising: the declared sizes, then powers of two below ``bound``, then ``bound``."""
+    if bound == declared[-1]:
+        return declared
+    return (*declared, *(1 << power for power in range(declared[-1].bit_length(), (bound - 1).bit_length())), bound)

@@ -151,7 +151,7 @@ class Life:
 
 
 SILENCE_LIMIT_S: Final[dict[State, float]] = {
-    # Importing and tracing may hold the interpreter's lock for long; serving never does.
+    # Importing and tracing may hold the interpreter's lock for long; serving what is warm never does.
     State.LOADING: 300.0,
     State.WARMING: 300.0,
     State.READY: 30.0,
@@ -159,7 +159,12 @@ SILENCE_LIMIT_S: Final[dict[State, float]] = {
 }
 
 
-def silent_too_long(life: Life, silent_s: float) -> bool:
-    """Whether a worker that was last heard ``silent_s`` seconds ago counts as dead."""
+def silent_too_long(life: Life, silent_s: float, *, compiling: bool) -> bool:
+    """Whether a worker that was last heard ``silent_s`` seconds ago counts as dead.
+
+    ``compiling``: what is on the device may be compiled at this moment, which is a warm-up in service.
+    """
     limit = SILENCE_LIMIT_S.get(life.state)
+    if limit is not None and compiling:
+        limit = max(limit, SILENCE_LIMIT_S[State.WARMING])
     return limit is not None and silent_s > limit

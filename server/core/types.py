@@ -22,15 +22,54 @@ MatmulPrecision = Literal["highest", "high", "medium"]
 Source = Literal["compiled", "cache", "eager"]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Bucket:
+    """One compiled shape: ``batch`` rows of ``length`` tokens."""
+
+    batch: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.length < 1:
+            raise ValueError(f"bucket {self.batch}x{self.length}: batch and length must be at least 1")
+
+    def __str__(self) -> str:
+        return f"{self.batch}x{self.length}"
+
+    @property
+    def cells(self) -> int:
+        """Token positions, padding included."""
+        return self.batch * self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Compiles:
+    """Programs that a request had compiled or waited behind, and their buckets, each once, oldest first."""
+
+    count: int = 0
+    buckets: tuple[Bucket, ...] = ()
+
+    def plus(self, count: int, bucket: Bucket) -> "Compiles":
+        """With ``count`` more, all for ``bucket``."""
+        if count == 0:
+            return self
+        known = bucket in self.buckets
+        return Compiles(self.count + count, self.buckets if known else (*self.buckets, bucket))
+
+
 class Refused(Exception):
-    """A request that gets no answer. ``reason`` is the wire's code, ``param`` the field at fault."""
+    """A request that gets no answer. ``reason`` is the wire's code, ``param`` the field at fault.
+
+    ``compiles`` is what it met until then: also who got no answer tells why it took so long.
+    """
 
     reason = "internal"
 
-    def __init__(self, message: str, *, param: str | None = None) -> None:
+    def __init__(self, message: str, *, param: str | None = None, compiles: Compiles | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
+        self.compiles = compiles or Compiles()
 
 
 class BadRequest(Refused):
@@ -59,26 +98,6 @@ class NotReady(Refused):
 
 class Internal(Refused):
     reason = "internal"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Bucket:
-    """One compiled shape: ``batch`` rows of ``length`` tokens."""
-
-    batch: int
-    length: int
-
-    def __post_init__(self) -> None:
-        if self.batch < 1 or self.length < 1:
-            raise ValueError(f"bucket {self.batch}x{self.length}: batch and length must be at least 1")
-
-    def __str__(self) -> str:
-        return f"{self.batch}x{self.length}"
-
-    @property
-    def cells(self) -> int:
-        """Token positions, padding included."""
-        return self.batch * self.length
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,19 @@ from server.core.warmup import StabilityRule
 
 
 @dataclass(frozen=True, slots=True)
+class Lenient:
+    """Undeclared shapes are compiled on the request path. ``programs``: how many shapes there can be, all together."""
+
+    largest: Bucket
+    programs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
-    """First command. ``compile`` None leaves the choice to the device; ``sha256`` is of model.safetensors."""
+    """First command. ``compile`` None leaves the choice to the device; ``sha256`` is of model.safetensors.
+
+    ``buckets`` are the declared ones, to be warmed. ``lenient`` None is strict: after them nothing compiles any more.
+    """
 
     model_path: str
     sha256: str | None
@@ -27,6 +38,7 @@ class Start:
     stability: StabilityRule
     cache_dir: str
     front_pid: int
+    lenient: Lenient | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +70,15 @@ class BucketWarm:
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """Every bucket is warm, nothing compiles any more, caches are on disk."""
+    """Every declared bucket is warm, caches are on disk; unless lenient, nothing compiles any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """Answer to a Run: float32 rows [bucket.batch, dim]; ``device_s`` ends with the copy to the host.
 
-    ``compiles`` is what this batch compiled; 0 is the promise of a warmed server.
+    ``compiles`` is how many programs this batch had built, from scratch or with the help of the compile cache on disk:
+    both stall everybody. 0 is the promise of a warmed shape.
     """
 
     number: int

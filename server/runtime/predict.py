@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from server.core.admission import deadline_at
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Life
-from server.core.types import BadRequest, Bucket, EngineFacts, ModelNotFound, NotReady, ShapeNotServed, TokenRows
+from server.core.types import (
+    BadRequest,
+    Bucket,
+    Compiles,
+    EngineFacts,
+    ModelNotFound,
+    NotReady,
+    ShapeNotServed,
+    TokenRows,
+)
 from server.ports.clock import Clock
 from server.ports.tokenizer import Tokenizer
 from server.runtime.batcher import Batcher
@@ -25,7 +34,7 @@ class Prediction:
     queue_s: float
     batch_s: float
     device_s: float
-    compiles: int
+    compiles: Compiles
 
 
 class Predictor:

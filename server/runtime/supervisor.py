@@ -6,7 +6,7 @@ Every health answer is read from ``life``, which is a value in memory: a probe n
 import asyncio
 from collections.abc import Callable
 
-from server.core.lifecycle import Event, Life, State, silent_too_long
+from server.core.lifecycle import SILENCE_LIMIT_S, Event, Life, State, silent_too_long
 from server.core.types import EngineFacts
 from server.ports.clock import Clock
 from server.ports.telemetry import Log, Telemetry
@@ -23,12 +23,14 @@ from server.ports.worker import (
     WorkerEvent,
     WorkerLink,
 )
-from server.runtime.batcher import Batcher
+from server.runtime.batcher import Batcher, Landed
 
 WATCH_S = 1.0
 # After a stall of this process a timer may run before the words that wait in the socket are read.
 READ_S = 0.1
 BATCH_LIMIT_S = 60.0
+# Of a shape that has not run yet: as long as a bucket may take in the warm-up.
+FIRST_BATCH_LIMIT_S = SILENCE_LIMIT_S[State.WARMING]
 # One request can fail its batch; a device that fails so many in a row answers nobody.
 FAILED_BATCHES_LIMIT = 5
 
@@ -80,7 +82,7 @@ class Supervisor:
                 pass
             case Finished():
                 self._failed_batches = 0
-                self._batcher.finished(event)
+                self._tell_compiles(self._batcher.finished(event), event.compiles)
             case RunFailed():
                 self._run_failed(event)
             case Failed(reason):
@@ -135,9 +137,18 @@ class Supervisor:
     def _run_failed(self, event: RunFailed) -> None:
         self._failed_batches += 1
         self._log.error("batch_failed", number=event.number, error=event.error)
-        self._batcher.run_failed(event)
+        self._tell_compiles(self._batcher.run_failed(event), event.compiles)
         if self._failed_batches >= FAILED_BATCHES_LIMIT:
             self.fail(f"worker: {self._failed_batches} batches in a row failed, the last one with {event.error}")
+
+    def _tell_compiles(self, landed: Landed | None, compiles: int) -> None:
+        if landed is not None and compiles:
+            self._log.info(
+                "compiled_on_request_path",
+                bucket=str(landed.batch.bucket),
+                compiles=compiles,
+                seconds=round(landed.seconds, 3),
+            )
 
     def _loaded(self, facts: EngineFacts) -> None:
         self.facts = facts
@@ -174,9 +185,9 @@ class Supervisor:
     def _given_up(self) -> str | None:
         """Why the worker counts as dead, if it does."""
         now = self._clock.monotonic()
-        silent, running = now - self._heard, self._batcher.running_s(now)
-        if silent_too_long(self.life, silent):
+        silent, running, compiling = now - self._heard, self._batcher.running_s(now), self._batcher.may_compile
+        if silent_too_long(self.life, silent, compiling=compiling):
             return f"worker: nothing heard for {silent:.0f} s"
-        if running > BATCH_LIMIT_S:
+        if running > (FIRST_BATCH_LIMIT_S if compiling else BATCH_LIMIT_S):
             return f"worker: a batch has been on the device for {running:.0f} s"
         return None

@@ -20,10 +20,20 @@ def json_response(content: bytes, headers: Mapping[str, str] | None = None, stat
 
 
 def refusal_response(
-    path: str, reason: Reason, message: str, param: str | None = None, *, close: bool = False
+    path: str,
+    reason: Reason,
+    message: str,
+    param: str | None = None,
+    *,
+    close: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> Response[bytes]:
-    """The error in the shape that clients of ``path`` expect. ``close`` ends the connection after it."""
-    headers = {"retry-after": RETRY_AFTER[reason]} if reason in RETRY_AFTER else {}
+    """The error in the shape that clients of ``path`` expect. ``close`` ends the connection after it, ``more`` are
+    headers of this one.
+    """
+    headers = dict(more or {})
+    if reason in RETRY_AFTER:
+        headers["retry-after"] = RETRY_AFTER[reason]
     if close or reason is Reason.BODY_TOO_LARGE:
         headers["connection"] = "close"
     return json_response(error_body(path, reason, message, param=param), headers, STATUS[reason])

@@ -113,7 +113,7 @@ async def _predict(
         prediction = await view.predictor.texts(texts or [], arrived, deadline_ms)
     # JSON has no NaN, and a client would take the null in its place for a number.
     if not np.isfinite(np.frombuffer(prediction.data, dtype=np.float32)).all():
-        raise Internal("output: the device returned a value that is not finite")
+        raise Internal("output: the device returned a value that is not finite", compiles=prediction.compiles)
     return prediction
 
 

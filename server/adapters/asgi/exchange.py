@@ -8,6 +8,7 @@ from litestar import Request, Response
 
 from server.adapters.asgi.answers import json_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
+from server.core.types import Compiles, Refused
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
 from server.runtime.predict import Prediction
@@ -38,14 +39,18 @@ class Exchange:
         """The answer to ``request``; ``work`` gets the body, the moment of arrival and the deadline's milliseconds."""
         arrived = self.clock.monotonic()
         prediction: Prediction | None = None
+        compiles = Compiles()
         try:
             prediction, content = await self._answer(request, arrived, work)
+            compiles = prediction.compiles
             response, reason = json_response(content, _timings(prediction, self.identity())), ""
         except CallerGone:
             response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
         except Exception as error:  # every failure becomes an answer in the protocol's shape
-            response, reason = self._refusal(request.url.path, route, error)
-        self._note(request, route, response.status_code or 200, reason, prediction, self.clock.monotonic() - arrived)
+            compiles = error.compiles if isinstance(error, Refused) else compiles
+            response, reason = self._refusal(request.url.path, route, error, compiles)
+        seconds = self.clock.monotonic() - arrived
+        self._note(request, route, response.status_code or 200, reason, prediction, compiles, seconds)
         return response
 
     async def _answer(self, request: AnyRequest, arrived: float, work: Work) -> tuple[Prediction, bytes]:
@@ -55,15 +60,23 @@ class Exchange:
         body = await read_body(request.receive, self.body_s)
         return await unless_gone(request.receive, work(body, arrived, deadline_ms))
 
-    def _refusal(self, path: str, route: str, error: Exception) -> tuple[Response[bytes], str]:
+    def _refusal(self, path: str, route: str, error: Exception, met: Compiles) -> tuple[Response[bytes], str]:
         code, message, param = reason_of(error)
         if code is Reason.INTERNAL:
             self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
         # The rest of a body that is given up must not be read as the next request.
-        return refusal_response(path, code, message, param, close=isinstance(error, BodyTooSlow)), str(code)
+        close, more = isinstance(error, BodyTooSlow), _compiles(met) if met.count else None
+        return refusal_response(path, code, message, param, close=close, more=more), str(code)
 
     def _note(
-        self, request: AnyRequest, route: str, status: int, reason: str, answered: Prediction | None, seconds: float
+        self,
+        request: AnyRequest,
+        route: str,
+        status: int,
+        reason: str,
+        answered: Prediction | None,
+        compiles: Compiles,
+        seconds: float,
     ) -> None:
         queue_s = None if answered is None else answered.queue_s
         self.telemetry.request_done(route, status, reason, seconds, queue_s)
@@ -78,6 +91,7 @@ class Exchange:
                 "reason": reason,
                 "bucket": "" if answered is None else str(answered.bucket),
                 "rows": 0 if answered is None else answered.rows,
+                "compiles": compiles.count,
                 "ms": round(seconds * 1000, 3),
             }
         )
@@ -91,6 +105,11 @@ def _timings(prediction: Prediction, identity: Identity | None) -> dict[str, str
         headers.QUEUE_MS: f"{prediction.queue_s * 1000:.3f}",
         headers.BATCH_MS: f"{prediction.batch_s * 1000:.3f}",
         headers.DEVICE_MS: f"{prediction.device_s * 1000:.3f}",
-        headers.COMPILES: str(prediction.compiles),
         headers.IDENTITY: "" if identity is None else identity.digest(),
+        **_compiles(prediction.compiles),
     }
+
+
+def _compiles(met: Compiles) -> dict[str, str]:
+    named = {headers.COMPILED: ",".join(map(str, met.buckets[: headers.MAX_COMPILED]))} if met.buckets else {}
+    return {headers.COMPILES: str(met.count), **named}

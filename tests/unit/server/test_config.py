@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from server.config import ConfigRefused, emulator_allowed, load, prepare_cache_dir
+from server.core.types import Bucket
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         device="gpu",
         threads=0,
         ports_file="/absent/ports.json",
-        strict=False,
+        largest={"batch": 0, "length": 32},
         colour="red",
         admin={"host": "0.0.0.0", "port": 1},
         catalogue={"batch": [4, 1], "length": [16]},
@@ -67,7 +68,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         "device: got 'gpu', input should be 'cpu', 'cuda', 'tpu' or 'tpu-emulator'",
         "threads: got 0",
         "ports_file: got '/absent/ports.json', allowed is a file in an existing folder",
-        "strict: got False, allowed is true",
+        "largest.batch: got 0",
         "colour: is not a known setting",
         "admin.host: got '0.0.0.0', allowed is a loopback address",
         "catalogue.batch: got [4, 1], allowed are rising positive integers",
@@ -77,6 +78,54 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         "cache_dir: is missing",
     ):
         assert part in text
+
+
+def test_a_lenient_server_names_the_largest_shape_that_it_serves(tmp_path: Path) -> None:
+    """It may be a declared one; strict is what nobody asked for."""
+    settings = load(write(tmp_path, document(strict=False, largest={"batch": 4, "length": 64})), None)
+    assert settings.largest is not None
+    assert (settings.strict, settings.largest.bucket()) == (False, Bucket(4, 64))
+    strict = load(write(tmp_path, document()), None)
+    assert (strict.strict, strict.largest) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"strict": False}, "largest: got None, allowed are batch and length of the largest shape to serve, since str"),
+        (
+            {"largest": {"batch": 8, "length": 64}},
+            "largest: got batch 8 and length 64, allowed is no such section unless strict is false",
+        ),
+        (
+            {"strict": False, "largest": {"batch": 3, "length": 64}},
+            "largest: got batch 3 and length 64, allowed are batch 4 or more and length 32 or more, the largest decl",
+        ),
+        (
+            {"strict": False, "largest": {"batch": 4, "length": 31}},
+            "largest: got batch 4 and length 31, allowed are batch 4 or more and length 32 or more, the largest decl",
+        ),
+        ({"strict": False, "largest": {"batch": 4}}, "largest.length: is missing"),
+        ({"strict": False, "largest": {"batch": 5000, "length": 32}}, "largest.batch: got 5000"),
+        ({"strict": False, "largest": {"batch": 4096, "length": 4096}}, "largest: got 4096x4096, which is 16777216"),
+        ({"strict": "maybe", "largest": {"batch": 4, "length": 32}}, "strict: got 'maybe'"),
+    ],
+)
+def test_a_bound_that_does_not_fit_is_refused_with_every_other_problem(
+    tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    """Field, value and what is allowed; what is wrong elsewhere does not hide it."""
+    found = problems(tmp_path, document(threads=0, **changes))
+    assert len(found) == 2
+    assert any(problem.startswith(sentence) for problem in found), found
+    assert any(problem.startswith("threads: got 0") for problem in found)
+
+
+def test_a_bound_of_too_many_shapes_is_refused(tmp_path: Path) -> None:
+    """Each of them is a compile that a client can cause."""
+    many = {"batch": list(range(1, 17)), "length": list(range(1, 16))}
+    (problem,) = problems(tmp_path, document(strict=False, catalogue=many, largest={"batch": 64, "length": 64}))
+    assert problem.startswith("largest: got 64x64, which makes 324 shapes with the declared ones, at most 256")
 
 
 @pytest.mark.parametrize("version", ["canary/v2", None])

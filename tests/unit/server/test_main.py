@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from server.main import write_ports
+from server.config import Settings
+from server.core.types import Bucket
+from server.main import catalogue_of, start_command, write_ports
+from server.ports.worker import Lenient
 from wire.admin import Ports
 
 FORBIDDEN = ("torch", "torch_tpu", "transformers", "sentence_transformers", "jax")
@@ -38,3 +41,23 @@ def test_the_ports_file_appears_whole(tmp_path: Path) -> None:
     write_ports(path, Ports(data=1, admin=2, pid=os.getpid()))
     assert json.loads(path.read_text())["data"] == 1
     assert [each.name for each in tmp_path.iterdir()] == ["ports.json"]
+
+
+def test_a_lenient_server_tells_its_worker_the_bound_and_the_number_of_programs() -> None:
+    """Only the declared buckets are to be warmed; a strict server says nothing of a bound."""
+    document = {
+        "apiVersion": "canary/v1",
+        "kind": "Server",
+        "model": {"name": "m", "path": "/m", "format": "sentence-transformers"},
+        "device": "tpu",
+        "catalogue": {"batch": [1, 4], "length": [16, 32]},
+        "cache_dir": "/c",
+    }
+    for changes, lenient in (
+        ({}, None),
+        ({"strict": False, "largest": {"batch": 8, "length": 100}}, Lenient(Bucket(8, 100), programs=12)),
+    ):
+        settings = Settings.model_validate({**document, **changes})
+        start = start_command(settings, catalogue_of(settings), emulator_allowed=False)
+        assert start.lenient == lenient
+        assert start.buckets == (Bucket(1, 16), Bucket(4, 16), Bucket(1, 32), Bucket(4, 32))

@@ -5,7 +5,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.core.batch import Batch, Lanes, Waiting, pad, split
+from server.core.batch import Batch, Lanes, Turn, Waiting, pad, split
 from server.core.catalog import Catalogue
 from server.core.types import Bucket, TokenRows
 
@@ -102,6 +102,65 @@ def test_batching_neither_loses_nor_invents_requests(shapes: list[tuple[int, int
     for length in CATALOGUE.lengths:
         lane = [each.ticket for each in served if each.length == length]
         assert lane == sorted(lane)
+    assert lanes.rows == 0
+
+
+LENIENT = Catalogue((1, 2, 4), (4, 8), largest=Bucket(6, 20))
+
+
+def test_a_request_larger_than_every_declared_batch_goes_alone() -> None:
+    """It takes nobody along, and holds up nobody behind it for longer than its own turn."""
+    lanes = Lanes(LENIENT)
+    for each in (waiting(1), waiting(2, rows=5), waiting(3), waiting(4)):
+        lanes.add(each)
+    turns = [lanes.take(0.0).batch for _ in range(3)]
+    assert [tickets(batch) for batch in turns] == [[1], [2], [3, 4]]
+    assert [str(batch.bucket) for batch in turns if batch is not None] == ["1x4", "6x4", "2x4"]
+    assert lanes.rows == 0
+
+
+def test_company_is_gathered_up_to_the_largest_declared_batch_only() -> None:
+    """In a lane of an undeclared length too: together they would need a shape that none of them needs alone."""
+    lanes = Lanes(LENIENT)
+    for ticket in range(6):
+        lanes.add(waiting(ticket, length=16))
+    turns = [lanes.take(0.0).batch for _ in range(2)]
+    assert [str(batch.bucket) for batch in turns if batch is not None] == ["4x16", "2x16"]
+
+
+def test_a_lane_of_an_undeclared_length_comes_and_goes_with_who_stands_in_it() -> None:
+    """By each way out: to the device, by removal, past its deadline, and by clearing."""
+    lanes = Lanes(LENIENT)
+    lanes.add(waiting(1, length=16))
+    assert tickets(lanes.take(0.0).batch) == [1]
+    lanes.add(waiting(2, length=16))
+    assert lanes.remove(2)
+    lanes.add(waiting(3, length=20, deadline=5.0))
+    lanes.add(waiting(4, length=16))
+    turn = lanes.take(6.0)
+    assert [each.ticket for each in turn.late] == [3]
+    assert tickets(turn.batch) == [4]
+    lanes.add(waiting(5, length=20))
+    assert [each.ticket for each in lanes.clear()] == [5]
+    assert lanes.take(0.0) == Turn(None, ())
+    assert lanes.rows == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 20)), max_size=30))
+def test_lenient_batching_serves_everyone_within_the_bound(shapes: list[tuple[int, int]]) -> None:
+    """Every request is in exactly one batch, in order within its lane, and several fill no undeclared batch size."""
+    lanes = Lanes(LENIENT)
+    for ticket, (rows, longest) in enumerate(shapes):
+        bucket = LENIENT.fit(rows, longest)
+        assert isinstance(bucket, Bucket)
+        lanes.add(waiting(ticket, rows, bucket.length))
+    served: list[int] = []
+    while (batch := lanes.take(0.0).batch) is not None:
+        assert batch.rows <= batch.bucket.batch <= (4 if len(batch.members) > 1 else 6)
+        assert {member.length for member in batch.members} == {batch.bucket.length}
+        assert tickets(batch) == sorted(tickets(batch))
+        served += tickets(batch)
+    assert sorted(served) == list(range(len(shapes)))
     assert lanes.rows == 0
 
 

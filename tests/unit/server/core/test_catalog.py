@@ -1,6 +1,8 @@
 """Declared shapes are the served shapes."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from server.core.catalog import Catalogue
 from server.core.types import Bucket, ShapeNotServed
@@ -81,3 +83,62 @@ def test_a_bucket_without_cells_cannot_be_built() -> None:
     """Batch and length start at one."""
     with pytest.raises(ValueError, match="at least 1"):
         Bucket(0, 16)
+
+
+LENIENT = Catalogue((1, 4, 8), (16, 32), largest=Bucket(12, 100))
+
+
+@pytest.mark.parametrize(
+    ("rows", "longest", "bucket"),
+    [
+        (2, 17, "4x32"),
+        (1, 33, "1x64"),
+        (3, 65, "4x100"),
+        (9, 1, "12x16"),
+        (12, 100, "12x100"),
+    ],
+)
+def test_an_undeclared_size_is_rounded_to_a_power_of_two_and_the_bound(rows: int, longest: int, bucket: str) -> None:
+    """A size that a declared one holds stays declared, each dimension for itself."""
+    assert str(LENIENT.fit(rows, longest)) == bucket
+
+
+def test_a_lenient_server_tells_its_own_bound() -> None:
+    """In its refusals and in its name, which two servers are compared by."""
+    assert str(LENIENT) == "batch 1,4,8 x length 16,32, undeclared up to 12x100"
+    assert LENIENT.refuse_rows(12) is None
+    assert LENIENT.refuse_length(100) is None
+    for refused in (LENIENT.refuse_rows(13), LENIENT.refuse_length(101), LENIENT.fit(13, 1), LENIENT.fit(1, 101)):
+        assert isinstance(refused, ShapeNotServed)
+        assert "at most 12 rows of at most 100 tokens" in refused.message
+        assert "undeclared up to 12x100" in refused.message
+
+
+@given(st.data())
+def test_every_request_within_the_bound_gets_one_of_the_counted_buckets(data: st.DataObject) -> None:
+    """The bucket holds it and is within the bound; as many buckets come about as programs are counted, no more.
+
+    Nobody gets another bucket for standing in its lane: what fits a bucket's length is that bucket's length.
+    """
+    sizes = st.lists(st.integers(1, 12), min_size=1, max_size=3, unique=True).map(lambda each: tuple(sorted(each)))
+    batches, lengths = data.draw(sizes), data.draw(sizes)
+    largest = Bucket(batches[-1] + data.draw(st.integers(0, 30)), lengths[-1] + data.draw(st.integers(0, 30)))
+    catalogue = Catalogue(batches, lengths, largest)
+    seen = set()
+    for rows in range(1, largest.batch + 1):
+        for longest in range(1, largest.length + 1):
+            bucket = catalogue.fit(rows, longest)
+            assert isinstance(bucket, Bucket)
+            assert rows <= bucket.batch <= largest.batch
+            assert longest <= bucket.length <= largest.length
+            assert catalogue.fit(rows, bucket.length) == bucket
+            seen.add(bucket)
+    assert len(seen) == catalogue.programs
+    assert set(catalogue.buckets()) <= seen
+    assert isinstance(catalogue.fit(largest.batch + 1, 1), ShapeNotServed)
+    assert isinstance(catalogue.fit(1, largest.length + 1), ShapeNotServed)
+
+
+def test_a_strict_catalogue_has_as_many_programs_as_buckets() -> None:
+    """Nothing else ever compiles."""
+    assert CATALOGUE.programs == len(CATALOGUE.buckets())

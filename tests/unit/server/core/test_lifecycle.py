@@ -145,7 +145,16 @@ def test_the_summary_tells_a_cold_cache_from_a_warm_one() -> None:
 
 def test_silence_is_judged_by_the_state() -> None:
     """A tracing worker may be silent for long, a serving one may not, and a failed one is not listened to."""
-    assert not silent_too_long(life_in(State.WARMING), 100.0)
-    assert silent_too_long(life_in(State.READY), 100.0)
-    assert not silent_too_long(life_in(State.READY), SILENCE_LIMIT_S[State.READY])
-    assert not silent_too_long(life_in(State.FAILED), 1e9)
+    for compiling in (False, True):
+        assert not silent_too_long(life_in(State.WARMING), 100.0, compiling=compiling)
+        assert not silent_too_long(life_in(State.FAILED), 1e9, compiling=compiling)
+    assert silent_too_long(life_in(State.READY), 100.0, compiling=False)
+    assert not silent_too_long(life_in(State.READY), SILENCE_LIMIT_S[State.READY], compiling=False)
+
+
+@pytest.mark.parametrize("state", [State.READY, State.DRAINING])
+def test_a_server_that_compiles_in_service_may_be_silent_as_in_its_warm_up(state: State) -> None:
+    """So long and no longer."""
+    limit = SILENCE_LIMIT_S[State.WARMING]
+    assert not silent_too_long(life_in(state), limit, compiling=True)
+    assert silent_too_long(life_in(state), limit + 1, compiling=True)

@@ -68,21 +68,6 @@ def test_who_comes_while_the_device_is_busy_shares_the_next_batch(fakes: SimpleN
     asyncio.run(scenario())
 
 
-def test_compiles_of_a_batch_are_told_to_every_request_in_it(fakes: SimpleNamespace) -> None:
-    """Whoever waited behind a compile can say so."""
-
-    async def scenario() -> None:
-        sent: list[Run] = []
-        batcher = batcher_of(fakes, sent)
-        asked = asyncio.create_task(batcher.answer(one(1), 100.0, None))
-        await turns()
-        batcher.finished(Finished(1, vectors(1, 1), 0.1, compiles=3))
-        assert (await asked).compiles == 3
-        assert fakes.telemetry.batches[0][1] == 3
-
-    asyncio.run(scenario())
-
-
 def test_a_shape_outside_the_catalogue_never_reaches_the_device(fakes: SimpleNamespace) -> None:
     """It is refused before it waits."""
 
@@ -250,8 +235,8 @@ def test_an_answer_to_an_unknown_batch_is_ignored(fakes: SimpleNamespace) -> Non
 
     async def scenario() -> None:
         batcher = batcher_of(fakes, [])
-        batcher.finished(Finished(77, vectors(1, 1), 0.1, 0))
-        batcher.run_failed(RunFailed(77, "late", 0))
+        assert batcher.finished(Finished(77, vectors(1, 1), 0.1, 0)) is None
+        assert batcher.run_failed(RunFailed(77, "late", 0)) is None
         assert fakes.telemetry.batches == []
 
     asyncio.run(scenario())

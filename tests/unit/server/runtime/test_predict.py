@@ -52,13 +52,18 @@ def life(ready: bool) -> Life:
 
 
 def predictor_of(
-    fakes: SimpleNamespace, facts: EngineFacts, *, ready: bool = True, tokenizer: LetterTokenizer | None = None
+    fakes: SimpleNamespace,
+    facts: EngineFacts,
+    *,
+    ready: bool = True,
+    tokenizer: LetterTokenizer | None = None,
+    largest: Bucket | None = None,
 ) -> Predictor:
     def send(run: Run) -> None:
         rows = bytes(run.bucket.batch * facts.dim * 4)
         asyncio.get_running_loop().call_soon(batcher.finished, Finished(run.number, rows, 0.1, 0))
 
-    catalogue = Catalogue((1, 2), (8,))
+    catalogue = Catalogue((1, 2), (8,), largest)
     batcher = Batcher(catalogue, 2, send, fakes.clock, fakes.telemetry)
     batcher.open(facts.dim)
     return Predictor(
@@ -98,6 +103,25 @@ def test_what_cannot_be_served_is_not_tokenised(
         with pytest.raises(ShapeNotServed, match=part):
             await predictor_of(fakes, facts, tokenizer=tokenizer).texts(texts, 100.0, None)
         assert tokenizer.asked == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_lenient_server_takes_undeclared_shapes_up_to_its_bound(fakes: SimpleNamespace, facts: EngineFacts) -> None:
+    """Texts as well as ids, more rows as well as longer ones; what is beyond the bound is still not tokenised."""
+
+    async def scenario() -> None:
+        tokenizer = LetterTokenizer()
+        predictor = predictor_of(fakes, facts, tokenizer=tokenizer, largest=Bucket(3, 12))
+        for texts, bucket in ((["a" * 7], "1x12"), (["a", "b", "c"], "3x8"), (["a"], "1x8")):
+            prediction = await predictor.texts(texts, 100.0, None)
+            assert (prediction.rows, str(prediction.bucket)) == (len(texts), bucket)
+        assert str((await predictor.tokens(TokenRows([[1] * 9]), 100.0, None)).bucket) == "1x12"
+        asked = tokenizer.asked
+        for beyond in (["a"] * 4, ["a" * 11]):
+            with pytest.raises(ShapeNotServed, match="at most 3 rows of at most 12 tokens"):
+                await predictor.texts(beyond, 100.0, None)
+        assert tokenizer.asked == asked
 
     asyncio.run(scenario())
 

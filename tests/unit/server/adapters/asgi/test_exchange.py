@@ -3,7 +3,7 @@
 import asyncio
 import json
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from server.adapters.prom import PromTelemetry
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Event, Life
 from server.core.types import Bucket, BucketTiming, EngineFacts
-from server.ports.worker import Finished, Run
+from server.ports.worker import Finished, Run, RunFailed
 from server.runtime.batcher import Batcher
 from server.runtime.predict import Predictor
 
@@ -92,25 +92,39 @@ class Port:
         return reader
 
     async def embed(self, *headers: bytes) -> asyncio.StreamReader:
-        return await self.post(json.dumps({"model": "m", "input": "a"}).encode(), *headers)
+        return await self.tokens(1, *headers)
+
+    async def tokens(self, count: int, *headers: bytes) -> asyncio.StreamReader:
+        return await self.post(json.dumps({"model": "m", "input": [[1] * count]}).encode(), *headers)
 
     async def queue_of(self, rows: int) -> None:
         """Returns when so many rows wait."""
         while await self.rows.get() != rows:
             pass
 
-    async def device_answers(self) -> Run:
+    async def device_answers(self, *, compiles: int = 0, value: float = 0.8) -> Run:
         """The next batch arrives at the device, and is answered."""
         run = await self.sent.get()
-        self.batcher.finished(Finished(run.number, array("f", [0.6, 0.8] * run.bucket.batch).tobytes(), 0.1, 0))
+        self.batcher.finished(Finished(run.number, array("f", [0.6, value]).tobytes(), 0.1, compiles))
         return run
+
+    async def answer(self, reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+        """Status and headers."""
+        code = await status(reader)
+        fields = [line.decode().partition(":") async for line in _head(reader)]
+        return code, {name.lower(): value.strip() for name, _, value in fields}
+
+
+async def _head(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while line := (await reader.readline()).strip():
+        yield line
 
 
 def with_port(scenario: Callable[[Port], Awaitable[None]], *, body_s: float = 20.0) -> None:
     async def run() -> None:
         clock, telemetry, noted = SystemClock(), Telemetry(), Lines()
         sent: asyncio.Queue[Run] = asyncio.Queue()
-        catalogue = Catalogue((1,), (8,))
+        catalogue = Catalogue((1,), (4,), largest=Bucket(1, 8))
         batcher = Batcher(catalogue, 8, sent.put_nowait, clock, telemetry)
         batcher.open(FACTS.dim)
         exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
@@ -206,6 +220,47 @@ def test_a_long_epoch_is_cut_in_the_access_log() -> None:
         await port.device_answers()
         assert await status(reader) == 200
         assert port.noted.lines[0]["epoch"] == "7" * MAX_EPOCH
+
+    with_port(scenario)
+
+
+def test_a_compile_is_named_to_who_caused_it_and_who_waited_behind_it() -> None:
+    """Count and shape in the headers, the count in the access log; who met none names none."""
+
+    async def scenario(port: Port) -> None:
+        readers = [await port.tokens(5), await port.tokens(1)]
+        await port.queue_of(1)
+        await port.device_answers(compiles=2)
+        await port.device_answers()
+        readers.append(await port.tokens(5))
+        await port.device_answers()
+        answers = [await port.answer(reader) for reader in readers]
+        assert [code for code, _ in answers] == [200] * 3
+        assert [headers["x-canary-compiles"] for _, headers in answers] == ["2", "2", "0"]
+        assert [headers.get("x-canary-compiled") for _, headers in answers] == ["1x8", "1x8", None]
+        assert [headers["x-canary-bucket"] for _, headers in answers] == ["1x8", "1x4", "1x8"]
+        assert [line["compiles"] for line in port.noted.lines] == [2, 2, 0]
+
+    with_port(scenario)
+
+
+def test_a_refusal_names_the_compiles_that_it_met() -> None:
+    """The batch failed after compiling, or its first run gave no numbers; who met none has no such header."""
+
+    async def scenario(port: Port) -> None:
+        failed = await port.tokens(5)
+        run = await port.sent.get()
+        port.batcher.run_failed(RunFailed(run.number, "out of memory", 1))
+        code, headers = await port.answer(failed)
+        assert (code, headers["x-canary-compiles"], headers["x-canary-compiled"]) == (500, "1", "1x8")
+        wrong = await port.tokens(6)
+        await port.device_answers(compiles=1, value=float("nan"))
+        code, headers = await port.answer(wrong)
+        assert (code, headers["x-canary-compiles"], headers["x-canary-compiled"]) == (500, "1", "1x8")
+        code, headers = await port.answer(await port.tokens(9))
+        assert code == 400
+        assert "x-canary-compiles" not in headers
+        assert [line["compiles"] for line in port.noted.lines] == [1, 1, 0]
 
     with_port(scenario)
 

@@ -39,6 +39,7 @@ def test_an_emulator_says_so_in_its_health() -> None:
         (replace(SERVED, dtype="float32"), FACTS, "t"),
         (replace(SERVED, matmul_precision="medium"), FACTS, "t"),
         (replace(SERVED, catalogue="batch 2 x length 16"), FACTS, "t"),
+        (replace(SERVED, strict=False), FACTS, "t"),
         (SERVED, replace(FACTS, revision="other"), "t"),
         (SERVED, replace(FACTS, torch="2.14.0"), "t"),
         (SERVED, replace(FACTS, emulated=False), "t"),

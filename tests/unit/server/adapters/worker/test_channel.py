@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from server.ports.worker import (
     BucketWarm,
     Failed,
     Finished,
+    Lenient,
     Loaded,
     Run,
     RunFailed,
@@ -49,7 +51,8 @@ EVENTS: list[WorkerEvent] = [
     Failed("no"),
     Beat(),
 ]
-MESSAGES: list[Start | Run | WorkerEvent] = [START, Run(3, Bucket(1, 16), b"\x01\x00", b"\x02"), *EVENTS]
+LENIENT = replace(START, lenient=Lenient(Bucket(8, 128), programs=9))
+MESSAGES: list[Start | Run | WorkerEvent] = [START, LENIENT, Run(3, Bucket(1, 16), b"\x01\x00", b"\x02"), *EVENTS]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)

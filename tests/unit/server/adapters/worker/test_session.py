@@ -1,14 +1,16 @@
 """Acceptance and warm-up compare every position of every bucket with the CPU."""
 
 from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from server.adapters.worker.engine import EngineFailed
-from server.core.types import Bucket
+from server.core.batch import pad_rows
+from server.core.types import Bucket, TokenRows
 from server.core.warmup import StabilityRule
-from server.ports.worker import BucketWarm, Start, Warmed, WorkerEvent
+from server.ports.worker import BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
 
 LENGTHS = (4, 8)
 START = Start(
@@ -28,12 +30,17 @@ START = Start(
 
 
 class Device:
-    """The CPU; ``wrong_from`` is a position from which on its answers are not the model's."""
+    """The CPU; ``wrong_from`` is a position from which on its answers are not the model's.
+
+    ``counted`` is its own count of compiles, ``sealed`` whether it was told to compile no more.
+    """
 
     emulated = False
 
-    def __init__(self, wrong_from: int | None) -> None:
+    def __init__(self, wrong_from: int | None = None) -> None:
         self._wrong_from = wrong_from
+        self.counted = 0
+        self.sealed = False
 
     def open(self) -> None: ...
 
@@ -47,9 +54,10 @@ class Device:
         raise AssertionError("eager was asked for")
 
     def compiles(self) -> int:
-        return 0
+        return self.counted
 
-    def seal(self, *, compiled: bool) -> None: ...
+    def seal(self, *, compiled: bool) -> None:
+        self.sealed = True
 
     def flush(self) -> None: ...
 
@@ -73,8 +81,8 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     return torch
 
 
-def warm(torch: Any, device: Device) -> list[WorkerEvent]:
-    """Loads and warms a model whose vector is the masked mean of its tokens' one-hot rows."""
+def warmed(torch: Any, device: Device, start: Start = START) -> tuple[Any, list[WorkerEvent]]:
+    """A session with a model whose vector is the masked mean of its tokens' one-hot rows, and what it said."""
     from server.adapters.worker.session import Session
 
     class Module(torch.nn.Module):  # type: ignore[misc, name-defined]  # torch is not followed by mypy
@@ -96,14 +104,14 @@ def warm(torch: Any, device: Device) -> list[WorkerEvent]:
         revision, vocabulary, dim, max_length = "rev", 50, 50, 8
 
     said: list[WorkerEvent] = []
-    session = Session(START, device, said.append)
+    session = Session(start, device, said.append)
     session.warm(session.load(Model()))
-    return said
+    return session, said
 
 
 def test_a_right_device_passes_in_every_bucket(torch: Any) -> None:
     """Each bucket is reported once, then the end of the warm-up."""
-    said = warm(torch, Device(wrong_from=None))
+    _, said = warmed(torch, Device())
     assert sorted(event.timing.bucket for event in said if isinstance(event, BucketWarm)) == sorted(START.buckets)
     assert said[-1] == Warmed()
 
@@ -112,7 +120,7 @@ def test_a_right_device_passes_in_every_bucket(torch: Any) -> None:
 def test_a_device_that_is_wrong_at_late_positions_does_not_pass(torch: Any, wrong_from: int) -> None:
     """The last position of the longest bucket is compared like the first of the shortest."""
     with pytest.raises(EngineFailed, match="differs from the CPU"):
-        warm(torch, Device(wrong_from))
+        warmed(torch, Device(wrong_from))
 
 
 def test_rows_of_both_lengths_take_turns_in_a_batch_of_one(torch: Any) -> None:
@@ -130,3 +138,64 @@ def test_rows_of_both_lengths_take_turns_in_a_batch_of_one(torch: Any) -> None:
     for length in LENGTHS:
         kept = [sum(array("i", probe.inputs(Bucket(1, length), turn)[1])) for turn in range(3)]
         assert kept == [length, length // 2, length]
+
+
+def lenient(largest: Bucket) -> Start:
+    return replace(START, lenient=Lenient(largest, programs=6))
+
+
+def run(bucket: Bucket) -> Run:
+    return Run(1, bucket, *pad_rows([TokenRows([[3] * bucket.length])], bucket))
+
+
+@pytest.mark.parametrize(("start", "sealed"), [(START, True), (lenient(Bucket(2, 8)), False)])
+def test_only_a_strict_server_is_sealed(torch: Any, start: Start, sealed: bool) -> None:
+    """A lenient one is ready after its declared buckets, too, and goes on compiling."""
+    device = Device()
+    _, said = warmed(torch, device, start)
+    assert said[-1] == Warmed()
+    assert device.sealed is sealed
+
+
+def test_a_bound_longer_than_the_model_fails_the_load_with_both_numbers(torch: Any) -> None:
+    """There is no position for its last token."""
+    with pytest.raises(EngineFailed, match=r"largest\.length: got 9, this model takes at most 8 tokens"):
+        warmed(torch, Device(), lenient(Bucket(2, 9)))
+
+
+@pytest.mark.parametrize(("compiled", "traced", "reported"), [(0, 0, 0), (1, 1, 1), (0, 1, 1), (2, 1, 2)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_reports_what_it_compiled_or_loaded(
+    torch: Any, compiled: int, traced: int, reported: int, fails: bool
+) -> None:
+    """A program from the cache on disk is a graph that no counter of compiles shows; of both counts the larger one."""
+    device = Device()
+    session, _ = warmed(torch, device, lenient(Bucket(2, 8)))
+    module = session._module
+
+    def call(*given: Any) -> Any:
+        device.counted += compiled
+        torch._dynamo.utils.counters["stats"]["unique_graphs"] += traced
+        if fails:
+            raise RuntimeError("out of memory")
+        return module(*given)
+
+    session._module = call
+    event = session.run(run(Bucket(1, 6)))
+    assert isinstance(event, RunFailed if fails else Finished)
+    assert event.compiles == reported
+
+
+@pytest.mark.parametrize(("given", "programs"), [(None, 4), (Lenient(Bucket(2, 8), programs=90), 90)])
+def test_dynamo_may_keep_every_program_that_there_can_be(
+    torch: Any, monkeypatch: pytest.MonkeyPatch, given: Lenient | None, programs: int
+) -> None:
+    """Beyond its limit it would run eager without a word."""
+    from server.adapters.worker import session as session_module
+
+    allowed: list[int] = []
+    monkeypatch.setattr(session_module, "allow_shapes", allowed.append)
+    device = Device()
+    device.compile = lambda module: module  # type: ignore[method-assign]  # the model need not be compiled here
+    warmed(torch, device, replace(START, compile=True, lenient=given))
+    assert allowed == [programs]

@@ -1,0 +1,155 @@
+"""A server that compiles in service is busy, not dead, and says what it compiled."""
+
+import asyncio
+from array import array
+from types import SimpleNamespace
+
+import pytest
+
+from server.core.catalog import Catalogue
+from server.core.types import Bucket, BucketTiming, EngineFacts, Internal, NotReady, TokenRows
+from server.ports.worker import Beat, BucketBegan, BucketWarm, Finished, Loaded, RunFailed, Start, Warmed
+from server.runtime import supervisor as supervisor_module
+from server.runtime.batcher import Batcher, Vectors
+from server.runtime.supervisor import Supervisor
+
+DECLARED = (Bucket(1, 4), Bucket(2, 4))
+
+
+class Bench:
+    """A ready lenient server that looks at its worker each millisecond."""
+
+    def __init__(self, fakes: SimpleNamespace, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(supervisor_module, "WATCH_S", 0.001)
+        monkeypatch.setattr(supervisor_module, "READ_S", 0.001)
+        self.fakes = fakes
+        self.batcher = Batcher(
+            Catalogue((1, 2), (4,), largest=Bucket(2, 8)), 8, fakes.link.run, fakes.clock, fakes.telemetry
+        )
+        self.supervisor = Supervisor(
+            start, fakes.link, self.batcher, fakes.clock, fakes.telemetry, fakes.log, lambda facts: None
+        )
+
+    async def ready(self, facts: EngineFacts) -> None:
+        """With the declared buckets warm, and none else."""
+        await self.supervisor.start()
+        self.fakes.link.receive(Loaded(facts))
+        for bucket in DECLARED:
+            self.fakes.link.receive(BucketBegan(bucket))
+            self.fakes.link.receive(BucketWarm(BucketTiming(bucket, 1.0, 0.1, 4, 1, "compiled")))
+        self.fakes.link.receive(Warmed())
+        assert self.supervisor.life.ready
+
+    async def ask(self, length: int) -> "asyncio.Task[Vectors]":
+        """A request that is on the device when this returns."""
+        runs = len(self.fakes.link.runs)
+        task = asyncio.create_task(self.batcher.answer(TokenRows([[1] * length]), 100.0, None))
+        await asyncio.sleep(0)
+        assert len(self.fakes.link.runs) == runs + 1
+        return task
+
+    def finish(self, compiles: int = 0) -> None:
+        run = self.fakes.link.runs[-1]
+        vectors = array("f", [1.0, 0.0] * run.bucket.batch).tobytes()
+        self.fakes.link.receive(Finished(run.number, vectors, 0.1, compiles))
+
+    async def watched(self) -> None:
+        """The watch had several looks at the clock."""
+        looks = asyncio.Semaphore(0)
+        self.fakes.clock.on_read = looks.release
+        async with asyncio.timeout(20):
+            for _ in range(6):
+                await looks.acquire()
+        self.fakes.clock.on_read = lambda: None
+
+
+@pytest.fixture
+def bench(fakes: SimpleNamespace, start: Start, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(fakes, start, monkeypatch)
+
+
+def test_the_first_batch_of_a_shape_has_the_warm_ups_time(bench: Bench, facts: EngineFacts) -> None:
+    """Also in silence: tracing holds the worker's interpreter. Ready and live meanwhile."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        asked = await bench.ask(8)
+        bench.fakes.clock.now += 299.0
+        await bench.watched()
+        assert bench.supervisor.life.ready
+        bench.finish(compiles=1)
+        assert (await asked).bucket == Bucket(1, 8)
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("beats", "reason"), [(True, "on the device for 301 s"), (False, "nothing heard for 301 s")])
+def test_the_first_batch_of_a_shape_has_no_more_than_that(
+    bench: Bench, facts: EngineFacts, beats: bool, reason: str
+) -> None:
+    """A compile that hangs is a dead device, whether or not the worker still beats."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        asked = await bench.ask(8)
+        bench.fakes.clock.now += 301.0
+        if beats:
+            bench.fakes.link.receive(Beat())
+        async with asyncio.timeout(20):
+            with pytest.raises(NotReady, match=reason):
+                await asked
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("beats", "waited", "reason"), [(True, 61.0, "on the device for 61 s"), (False, 31.0, "nothing heard for 31 s")]
+)
+def test_the_second_batch_of_a_shape_has_the_ordinary_time(
+    bench: Bench, facts: EngineFacts, beats: bool, waited: float, reason: str
+) -> None:
+    """Its program is there: who is silent now is dead."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        first = await bench.ask(8)
+        bench.finish(compiles=1)
+        await first
+        second = await bench.ask(8)
+        bench.fakes.clock.now += waited
+        if beats:
+            bench.fakes.link.receive(Beat())
+        async with asyncio.timeout(20):
+            with pytest.raises(NotReady, match=reason):
+                await second
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_compiles_on_the_request_path_are_logged_with_their_culprit(bench: Bench, facts: EngineFacts) -> None:
+    """Bucket, how many and how long, of failed batches too; a batch that compiled nothing is not worth a line."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        asked = await bench.ask(8)
+        bench.fakes.clock.now += 4.25
+        bench.finish(compiles=1)
+        await asked
+        asked = await bench.ask(8)
+        bench.finish()
+        await asked
+        asked = await bench.ask(6)
+        bench.fakes.link.receive(RunFailed(bench.fakes.link.runs[-1].number, "out of memory", 2))
+        with pytest.raises(Internal):
+            await asked
+        lines = [fields for event, fields in bench.fakes.log.events if event == "compiled_on_request_path"]
+        assert lines == [
+            {"bucket": "1x8", "compiles": 1, "seconds": 4.25},
+            {"bucket": "1x8", "compiles": 2, "seconds": 0.0},
+        ]
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
