@@ -20,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             shares = bucket_shares(Payloads(mix, seed=given.seed), Catalogue.parse(given.catalogue))
             print(msgspec.json.encode(shares).decode())
             return 0
+        then_mix = mix_from(given.then_mix, option="--then-mix") if given.then_mix else None
         options = Options(
             host=given.host,
             rate=given.rate,
@@ -31,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             dimension=given.dimension,
             timeout_s=given.timeout,
             mix=mix,
+            then_mix=then_mix,
+            then_when=given.then_when,
             out=given.out,
             stop_file=given.stop_file,
             reference=given.reference,
@@ -62,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--timeout", type=float, default=30.0, help="seconds a request may take (default %(default)s)")
     run.add_argument("--reference", help="endpoint whose answers to known texts count as right, http://HOST:PORT")
     run.add_argument("--stop-file", type=Path, help="end the schedule when this file appears")
+    run.add_argument("--then-mix", type=Path, help="JSON file with the mix of requests once --then-when exists")
+    run.add_argument("--then-when", type=Path, help="draw from --then-mix from the moment this file exists")
     mix = commands.add_parser("mix", help="print the share of requests that each shape bucket takes, as JSON")
     mix.add_argument("--catalogue", default="1,4,8x16,32,64,128", help="batch sizes x lengths (default %(default)s)")
     for command in (run, mix):

@@ -14,9 +14,9 @@ from locust.runners import LocalRunner
 from loadtest.answers import BadAnswer, request_body
 from loadtest.open_loop import OpenLoop
 from loadtest.options import Options, OptionsError, mix_from
-from loadtest.payloads import Payloads
+from loadtest.payloads import Mix, Payloads
 from loadtest.publish import Publisher, report
-from loadtest.reference import ask_over_http, gather
+from loadtest.reference import Ask, Source, ask_over_http, gather
 from wire import headers, openai
 
 _LOG = logging.getLogger("loadtest")
@@ -35,7 +35,7 @@ class CatalogueUser(FastHttpUser):  # type: ignore[misc]  # locust has no types
         due = loop.take() if loop is not None else None
         if loop is None or due is None:
             return
-        body = request_body(loop.options.model, due[1].texts)
+        body = request_body(loop.options.model, due.payload.texts)
         with self.client.post(openai.PATH, data=body, headers=_HEADERS, catch_response=True, name="embed") as response:
             broken = response.request_meta["exception"]
             if response.status_code == 0 or (broken is not None and response.status_code == 200):
@@ -64,14 +64,18 @@ class CatalogueUser(FastHttpUser):  # type: ignore[misc]  # locust has no types
 
 
 def prepare(options: Options) -> OpenLoop:
-    """The open loop of ``options``, reference vectors fetched. Raises NoReference."""
-    known = options.known if options.reference else 0
-    payloads = Payloads(options.mix, seed=options.seed, known=known)
-    reference = None
-    if options.reference:
-        ask = ask_over_http(options.reference, options.model, timeout_s=options.timeout_s)
-        reference = gather(ask, [text for text, _ in payloads.known], dimension=options.dimension)
-    return OpenLoop(options, payloads, reference, Publisher(options.out, sys.stderr))
+    """The open loop of ``options``, reference vectors of both mixes fetched. Raises NoReference."""
+    ask = ask_over_http(options.reference, options.model, timeout_s=options.timeout_s) if options.reference else None
+    first = _source(options, options.mix, ask)
+    then = _source(options, options.then_mix, ask) if options.then_mix is not None else None
+    return OpenLoop(options, first, then, Publisher(options.out, sys.stderr))
+
+
+def _source(options: Options, mix: Mix, ask: Ask | None) -> Source:
+    if ask is None:
+        return Source(Payloads(mix, seed=options.seed), None)
+    payloads = Payloads(mix, seed=options.seed, known=options.known)
+    return Source(payloads, gather(ask, [text for text, _ in payloads.known], dimension=options.dimension))
 
 
 def _add_arguments(parser: Any) -> None:
@@ -81,6 +85,8 @@ def _add_arguments(parser: Any) -> None:
     group.add_argument("--seed", type=int, default=1, env_var="CANARY_LOAD_SEED", help="seed of texts and gaps")
     group.add_argument("--model", default="all-MiniLM-L6-v2", env_var="CANARY_LOAD_MODEL", help="model name sent")
     group.add_argument("--mix-file", default="", env_var="CANARY_LOAD_MIX", help="JSON file with the mix of requests")
+    group.add_argument("--then-mix", default="", env_var="CANARY_LOAD_THEN_MIX", help="JSON file with a second mix")
+    group.add_argument("--then-when", default="", env_var="CANARY_LOAD_THEN_WHEN", help="file that begins --then-mix")
     group.add_argument("--out", default="", env_var="CANARY_LOAD_OUT", help="folder for live.json and stats.json")
     group.add_argument("--reference", default="", env_var="CANARY_LOAD_REFERENCE", help="endpoint of the right answers")
 
@@ -101,7 +107,9 @@ def _on_test_start(environment: Any, **_: Any) -> None:
             seconds=float(given.run_time or 24 * 3600),
             seed=given.seed,
             model=given.model,
-            mix=mix_from(Path(given.mix_file) if given.mix_file else None),
+            mix=mix_from(Path(given.mix_file) if given.mix_file else None, option="--mix-file"),
+            then_mix=mix_from(Path(given.then_mix), option="--then-mix") if given.then_mix else None,
+            then_when=Path(given.then_when) if given.then_when else None,
             out=Path(given.out) if given.out else None,
             reference=given.reference or None,
         )

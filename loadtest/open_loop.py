@@ -5,8 +5,10 @@ start, so a slow server cannot slow the load down and hide itself. Bounded: the 
 ``grace_s`` after the last arrival is counted as such.
 """
 
+import functools
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,28 +16,39 @@ import gevent
 import gevent.event
 import gevent.queue
 
-from loadtest.answers import BadAnswer, Vector, read_answer
+from loadtest.answers import BadAnswer, read_answer
 from loadtest.options import Options
-from loadtest.payloads import Payload, Payloads
-from loadtest.reference import Reference
+from loadtest.payloads import Payload
+from loadtest.reference import Reference, Source
 from loadtest.schedule import arrivals
 from loadtest.tally import RunStats, Tally
 
 _POLL_S: Final = 0.2
+_WATCH_S: Final = 0.1
 
-Due = tuple[float, Payload]
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A request whose time has come. ``planned`` is in perf_counter seconds; ``reference`` belongs to its mix."""
+
+    planned: float
+    payload: Payload
+    reference: Reference | None
 
 
 class OpenLoop:
-    """One run. ``publish`` gets the statistics every second and once at the end."""
+    """One run. ``then`` is the source of requests once the file ``options.then_when`` exists.
+
+    ``publish`` gets the statistics every second and once at the end.
+    """
 
     def __init__(
-        self, options: Options, payloads: Payloads, reference: Reference | None, publish: Callable[[RunStats], None]
+        self, options: Options, source: Source, then: Source | None, publish: Callable[[RunStats], None]
     ) -> None:
         self.options = options
         self.tally = Tally()
-        self._payloads = payloads
-        self._reference = reference
+        self._source = source
+        self._then = then
         self._publish = publish
         self._queue: gevent.queue.Queue = gevent.queue.Queue()
         self._stopping = gevent.event.Event()
@@ -62,47 +75,48 @@ class OpenLoop:
         return bool(self._finished.is_set())
 
     def take(self) -> Due | None:
-        """The next due request and its planned time (perf_counter seconds), None when none came for a while."""
+        """The next due request, None when none came for a while."""
         try:
             due: Due = self._queue.get(timeout=_POLL_S)
         except gevent.queue.Empty:
             return None
-        self.tally.started(time.perf_counter() - due[0])
+        self.tally.started(time.perf_counter() - due.planned)
         return due
 
     def answer(self, due: Due, *, status: int, body: bytes, arm: str, bucket: str, failover: bool) -> float:
         """Check and count an answer; milliseconds since the planned start. Raises BadAnswer (counted as a failure)."""
-        planned, payload = due
-        ms = (time.perf_counter() - planned) * 1000.0
+        payload = due.payload
+        ms = (time.perf_counter() - due.planned) * 1000.0
         try:
             vectors = read_answer(status, body, rows=len(payload.texts), dimension=self.options.dimension)
         except BadAnswer as bad:
             self.tally.failed(bad.code, f"request {payload.index} ({payload.part}) from arm {arm or '?'}: {bad}")
             raise
         self.tally.succeeded(ms, arm=arm, bucket=bucket, failover=failover)
-        self._compare(payload, vectors)
+        if due.reference is not None and payload.known:
+            cosine, wrong = due.reference.compare(payload.known, vectors)
+            self.tally.compared_with_reference(cosine, wrong=wrong)
         return ms
 
     def lost(self, due: Due, error: BaseException) -> float:
         """Count a request without an answer; milliseconds since the planned start."""
-        self.tally.failed("connection", f"request {due[1].index} ({due[1].part}): {type(error).__name__}: {error}")
-        return (time.perf_counter() - due[0]) * 1000.0
-
-    def _compare(self, payload: Payload, vectors: list[Vector]) -> None:
-        if self._reference is None or payload.known is None:
-            return
-        cosine, wrong = self._reference.compare(payload.known, vectors[0])
-        self.tally.compared_with_reference(cosine, wrong=wrong)
+        payload = due.payload
+        self.tally.failed("connection", f"request {payload.index} ({payload.part}): {type(error).__name__}: {error}")
+        return (time.perf_counter() - due.planned) * 1000.0
 
     def _run(self) -> None:
-        publisher = gevent.spawn(self._publish_each_second)
-        watcher = gevent.spawn(self._watch_stop_file, self.options.stop_file) if self.options.stop_file else None
+        greenlets = [gevent.spawn(self._publish_each_second)]
+        if self.options.stop_file is not None:
+            greenlets.append(gevent.spawn(_watch, self.options.stop_file, self.stop))
+        if self._then is not None and self.options.then_when is not None:
+            greenlets.append(gevent.spawn(_watch, self.options.then_when, functools.partial(self._switch, self._then)))
+        gevent.sleep(0)  # a file that is there already counts from the first request on
         try:
             self._dispatch()
             self._state = "finishing"
             self._drain()
         finally:
-            gevent.killall([greenlet for greenlet in (publisher, watcher) if greenlet is not None])
+            gevent.killall(greenlets)
             self._state = "done"
             self._publish(self._stats())
             self._finished.set()
@@ -111,12 +125,16 @@ class OpenLoop:
         options = self.options
         schedule = arrivals(rate=options.rate, seconds=options.seconds, seed=options.seed, gaps=options.gaps)
         for index, due in enumerate(schedule):
-            payload = self._payloads.request(index)
+            source = self._source
+            payload = source.payloads.request(index)
             # Made before its time, so that making it costs no lateness.
             if self._stopping.wait(max(0.0, self._zero + due - time.perf_counter())):
                 return
+            if source is not self._source:
+                source = self._source
+                payload = source.payloads.request(index)
             self.tally.planned += 1
-            self._queue.put((self._zero + due, payload))
+            self._queue.put(Due(self._zero + due, payload, source.reference))
 
     def _drain(self) -> None:
         deadline = time.perf_counter() + self.options.grace_s
@@ -133,10 +151,9 @@ class OpenLoop:
             self._publish(self._stats())
             gevent.sleep(1.0)
 
-    def _watch_stop_file(self, path: Path) -> None:
-        while not path.exists():
-            gevent.sleep(_POLL_S)
-        self.stop()
+    def _switch(self, then: Source) -> None:
+        self._source = then
+        self.tally.switched_after_s = round(time.perf_counter() - self._zero, 3)
 
     def _stats(self) -> RunStats:
         return self.tally.stats(
@@ -145,3 +162,9 @@ class OpenLoop:
             seed=self.options.seed,
             rate=self.options.rate,
         )
+
+
+def _watch(path: Path, act: Callable[[], None]) -> None:
+    while not path.exists():
+        gevent.sleep(_WATCH_S)
+    act()

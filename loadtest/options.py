@@ -22,7 +22,7 @@ class Options:
     """One run. ``rate`` is requests a second, ``seconds`` the length of the schedule, ``users`` the most at once.
 
     ``grace_s`` is how long requests may still finish after the last arrival. ``known`` texts are compared with the
-    answers of ``reference`` when it is given.
+    answers of ``reference`` when it is given. ``then_mix`` takes over from ``mix`` once the file ``then_when`` exists.
     """
 
     host: str
@@ -37,6 +37,8 @@ class Options:
     timeout_s: float = 30.0
     grace_s: float = 30.0
     mix: Mix = DEFAULT_MIX
+    then_mix: Mix | None = None
+    then_when: Path | None = None
     out: Path | None = None
     stop_file: Path | None = None
     reference: str | None = None
@@ -60,20 +62,23 @@ class Options:
         for name, url in (("host", self.host), ("reference", self.reference)):
             if url is not None and not _is_http(url):
                 problems.append(f"--{name}: {url!r} is not allowed; http://HOST:PORT")
+        if (self.then_mix is None) != (self.then_when is None):
+            given = "--then-when" if self.then_mix is None else "--then-mix"
+            problems.append(f"--then-mix, --then-when: only {given} is given; both or neither")
         if problems:
             raise OptionsError(problems)
 
 
-def mix_from(path: Path | None) -> Mix:
-    """The mix of a JSON file, the built-in one for None. Raises OptionsError."""
+def mix_from(path: Path | None, *, option: str = "--mix") -> Mix:
+    """The mix of a JSON file, the built-in one for None. Raises OptionsError, which names ``option``."""
     if path is None:
         return DEFAULT_MIX
     try:
         return read_mix(path.read_bytes())
     except OSError as unreadable:
-        raise OptionsError([f"--mix: {path}: {unreadable.strerror}"]) from unreadable
+        raise OptionsError([f"{option}: {path}: {unreadable.strerror}"]) from unreadable
     except MixError as wrong:
-        raise OptionsError([f"--mix: {path}: {problem}" for problem in wrong.problems]) from wrong
+        raise OptionsError([f"{option}: {path}: {problem}" for problem in wrong.problems]) from wrong
 
 
 def _is_http(url: str) -> bool:

@@ -2,9 +2,16 @@
 
 Every word of the lists stands with its cost in tokens of the uncased BERT vocabulary, so a text can be built to
 an exact length without a tokenizer. Request ``index`` of a seed is always the same request, whoever asks.
+
+Some requests take their texts from a pool of known texts, whose vectors can be compared with right ones. A known text
+stands in for a text of exactly its length, so the pool changes no request's shape.
 """
 
+import bisect
+import collections
+import itertools
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,8 +21,10 @@ SPECIAL_TOKENS: Final = 2  # [CLS] and [SEP], which every text carries
 MIN_TOKENS: Final = SPECIAL_TOKENS + 1
 MAX_TOKENS: Final = 128
 MAX_TEXTS: Final = 4
-# One request in four that carries a single text takes it from the pool of known texts, whose vectors can be compared.
+# Share of the requests that ask the pool of known texts. Requests of several texts are fewer, and only they can show
+# answers whose rows are out of order, so more of them do.
 KNOWN_SHARE: Final = 0.25
+SEVERAL_KNOWN_SHARE: Final = 0.5
 
 Style = Literal["plain", "unicode"]
 
@@ -90,13 +99,16 @@ DEFAULT_MIX: Final = Mix(
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One request. ``tokens`` is the length of the longest text; ``known`` its place in the pool, None outside it."""
+    """One request. ``tokens`` is the length of the longest text.
+
+    ``known`` holds the place of each text in the pool of known texts; empty when the texts are not from there.
+    """
 
     index: int
     part: str
     texts: tuple[str, ...]
     tokens: int
-    known: int | None = None
+    known: tuple[int, ...] = ()
 
 
 def read_mix(raw: bytes) -> Mix:
@@ -120,46 +132,70 @@ def read_mix(raw: bytes) -> Mix:
 
 
 class Payloads:
-    """All requests of one seed. ``known`` texts form a pool that some requests draw from."""
+    """All requests of one seed. ``known`` is the size of the pool of known texts that some requests draw from."""
 
     def __init__(self, mix: Mix, *, seed: int, known: int = 0) -> None:
         self.mix = mix
         self._seed = seed
         self._shares = [part.share for part in mix.parts]
-        self.known = tuple(self._known_text(number) for number in range(known))
+        self.known = tuple(self._pool(known))
+        self._known_by_length: dict[int, list[int]] = collections.defaultdict(list)
+        for number, (_, tokens) in enumerate(self.known):
+            self._known_by_length[tokens].append(number)
 
     def request(self, index: int) -> Payload:
-        """Request ``index``; equal for equal mix, seed, pool size and index."""
+        """Request ``index``; equal for equal mix, seed, pool size and index. The pool changes no shape."""
         draw = random.Random(f"{self._seed}/{index}")
         part = draw.choices(self.mix.parts, self._shares)[0]
-        rows = draw.randint(*part.texts)
-        if rows == 1 and self.known and draw.random() < KNOWN_SHARE:
-            number = draw.randrange(len(self.known))
-            text, tokens = self.known[number]
-            return Payload(index, "known", (text,), tokens, number)
-        made = [_text(draw, part) for _ in range(rows)]
-        return Payload(index, part.name, tuple(text for text, _ in made), max(tokens for _, tokens in made))
+        lengths = [draw.randint(*part.tokens) for _ in range(draw.randint(*part.texts))]
+        asks = draw.random() < (KNOWN_SHARE if len(lengths) == 1 else SEVERAL_KNOWN_SHARE)
+        known = self._known_of(index, lengths) if asks and self.known else ()
+        if known:
+            texts = tuple(self.known[number][0] for number in known)
+        else:
+            texts = tuple(_text(draw, part.style, tokens) for tokens in lengths)
+        return Payload(index, part.name, texts, max(lengths), known)
 
-    def _known_text(self, number: int) -> tuple[str, int]:
-        draw = random.Random(f"{self._seed}/known/{number}")
-        return _text(draw, draw.choices(self.mix.parts, self._shares)[0])
+    def _known_of(self, index: int, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Places of distinct known texts of these lengths, empty when the pool lacks one."""
+        draw = random.Random(f"{self._seed}/{index}/known")
+        places: list[int] = []
+        for tokens in lengths:
+            taken = {self.known[place][0] for place in places}
+            fitting = [place for place in self._known_by_length.get(tokens, ()) if self.known[place][0] not in taken]
+            if not fitting:
+                return ()
+            places.append(draw.choice(fitting))
+        return tuple(places)
+
+    def _pool(self, size: int) -> Iterator[tuple[str, int]]:
+        """Known texts with their lengths: the parts in proportion, the lengths of each part evenly."""
+        draw = random.Random(f"{self._seed}/known")
+        bounds = list(itertools.accumulate(self._shares))
+        lengths: list[Iterator[int]] = []
+        for part in self.mix.parts:
+            low, high = part.tokens
+            lengths.append(itertools.cycle(draw.sample(range(low, high + 1), high + 1 - low)))
+        for number in range(size):
+            place = bisect.bisect_left(bounds, (number + 0.5) / size * bounds[-1])
+            tokens = next(lengths[place])
+            yield _text(draw, self.mix.parts[place].style, tokens), tokens
 
 
-def _text(draw: random.Random, part: Part) -> tuple[str, int]:
-    """A text and its length in tokens, special ones included."""
-    tokens = draw.randint(*part.tokens)
+def _text(draw: random.Random, style: Style, tokens: int) -> str:
+    """A text of this length in tokens, special ones included."""
     words: list[str] = []
     left = tokens - SPECIAL_TOKENS
     while left > 0:
         odd, cost = draw.choice(UNICODE)
-        if part.style == "unicode" and cost <= left and draw.random() < 0.5:
+        if style == "unicode" and cost <= left and draw.random() < 0.5:
             words.append(odd)
             left -= cost
             continue
         phrase = _phrase(draw)[-left:]
         words.extend(phrase)
         left -= len(phrase)
-    return " ".join(words), tokens
+    return " ".join(words)
 
 
 def _phrase(draw: random.Random) -> list[str]:

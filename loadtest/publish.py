@@ -60,6 +60,8 @@ def report(stats: RunStats) -> str:
     ):
         figures = "".join(f"{_ms(value):>10}" for value in (latency.p50, latency.p95, latency.p99, latency.max))
         lines.append(f"{name:<12}{latency.count:>9}{figures}")
+    if stats.switched_after_s is not None:
+        lines.append(f"second mix from {stats.switched_after_s:.1f} s on")
     lines.extend(f"failure {code}: {count}" for code, count in stats.failures_by_code.items())
     if stats.last_failure:
         lines.append(f"last failure: {stats.last_failure}")

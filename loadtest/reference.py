@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from loadtest.answers import WRONG_COSINE, BadAnswer, Vector, cosine, read_answer, request_body
+from loadtest.payloads import Payloads
 from wire import openai
 
 # Takes the texts of one call, gives status and body.
@@ -22,10 +23,21 @@ class Reference:
 
     vectors: tuple[Vector, ...]
 
-    def compare(self, known: int, answer: Vector) -> tuple[float, bool]:
-        """Cosine with the reference, and whether the answer is wrong."""
-        value = cosine(self.vectors[known], answer)
-        return value, value < WRONG_COSINE
+    def compare(self, known: Sequence[int], answer: Sequence[Vector]) -> tuple[float, bool]:
+        """The smallest cosine of a row with its reference, and whether the answer is wrong: one wrong row is enough.
+
+        ``known`` and ``answer`` are of one length, above 0.
+        """
+        smallest = min(cosine(self.vectors[place], row) for place, row in zip(known, answer, strict=True))
+        return smallest, smallest < WRONG_COSINE
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where requests come from, and what right answers to its known texts are; None when nothing is compared."""
+
+    payloads: Payloads
+    reference: Reference | None
 
 
 def gather(ask: Ask, texts: Sequence[str], *, dimension: int | None) -> Reference:

@@ -30,7 +30,11 @@ class GroupStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run. ``sent_ratio`` is sent / planned of the requests whose time has come."""
+    """The state of a run. ``sent_ratio`` is sent / planned of the requests whose time has come.
+
+    ``compared`` and ``wrong_answers`` count answers, ``min_cosine`` is over all their rows. ``switched_after_s`` is
+    when the second mix began, in seconds since the start; None while it has not.
+    """
 
     state: str
     elapsed_s: float
@@ -51,6 +55,7 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
     compared: int
     wrong_answers: int
     min_cosine: float | None
+    switched_after_s: float | None
     latency: Latency
     by_arm: dict[str, GroupStats]
     by_bucket: dict[str, GroupStats]
@@ -100,6 +105,7 @@ class Tally:
         self.compared = 0
         self.wrong_answers = 0
         self.min_cosine: float | None = None
+        self.switched_after_s: float | None = None
         self.failures: dict[str, int] = {}
         self.last_failure = ""
         self._all = Histogram()
@@ -153,6 +159,7 @@ class Tally:
             compared=self.compared,
             wrong_answers=self.wrong_answers,
             min_cosine=self.min_cosine,
+            switched_after_s=self.switched_after_s,
             latency=self._all.view(),
             by_arm=_groups(self._arms),
             by_bucket=_groups(self._buckets),

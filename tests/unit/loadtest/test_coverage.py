@@ -29,6 +29,13 @@ def test_shares_add_up() -> None:
     assert {"1x16", "1x32", "1x64", "1x128", "4x16", "4x32"} == set(shares)
 
 
+def test_shares_hold_for_a_run_with_known_texts() -> None:
+    """What `mix` prints is what a run with a reference sends."""
+    catalogue = Catalogue.parse("1,4,8x16,32,64,128")
+    plain, pooled = Payloads(DEFAULT_MIX, seed=4), Payloads(DEFAULT_MIX, seed=4, known=64)
+    assert bucket_shares(plain, catalogue) == bucket_shares(pooled, catalogue)
+
+
 def test_mix_outside_the_catalogue() -> None:
     """A mix that the catalogue does not cover is refused with the limits."""
     with pytest.raises(ValueError, match="at most 4 texts of 16 tokens"):

@@ -73,6 +73,62 @@ def test_wrong_answers_are_counted_not_failed(endpoint: Any, tmp_path: Path) -> 
     assert seen["min_cosine"] < 0.95
 
 
+def test_rows_in_another_order_are_wrong_answers(endpoint: Any, tmp_path: Path) -> None:
+    """Answers to several known texts whose rows are rotated are counted; those to one text are right as they are."""
+    mix = tmp_path / "mix.json"
+    mix.write_text('{"parts": [{"name": "several", "share": 1, "tokens": [8, 16], "texts": [2, 4]}]}')
+    usual = endpoint.reply
+    endpoint.reply = lambda number, texts: usual(number, texts[1:] + texts[:1])
+    done = run_load(endpoint, tmp_path, "--reference", endpoint.url, "--mix", str(mix))
+    seen = stats(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert seen["wrong_answers"] == seen["compared"] > 0
+    assert seen["failures"] == 0
+
+
+def longest_at_most_six(texts: list[str]) -> bool:
+    # No word of these lists holds a space, so words are tokens.
+    return all(len(text.split()) <= 4 for text in texts)
+
+
+def test_second_mix_from_a_moment_on(endpoint: Any, tmp_path: Path) -> None:
+    """Once the file exists requests come from the second mix, compared with a reference of its own."""
+    short, long, moment = tmp_path / "short.json", tmp_path / "long.json", tmp_path / "now"
+    short.write_text('{"parts": [{"name": "short", "share": 1, "tokens": [3, 6]}]}')
+    long.write_text('{"parts": [{"name": "long", "share": 1, "tokens": [100, 128]}]}')
+    usual = endpoint.reply
+
+    def reply(number: int, texts: list[str]) -> tuple[int, bytes] | None:
+        if number == 2 * 64 + 20:
+            moment.touch()
+        return usual(number, texts)
+
+    endpoint.reply = reply
+    words = ["--reference", endpoint.url, "--mix", str(short), "--then-mix", str(long), "--then-when", str(moment)]
+    done = run_load(endpoint, tmp_path, "--seconds", "3", *words)
+    assert done.returncode == 0, done.stderr
+    seen = stats(tmp_path)
+    assert 0 < seen["switched_after_s"] < 3
+    assert (seen["failures"], seen["wrong_answers"]) == (0, 0)
+    known, sent = endpoint.texts[:128], endpoint.texts[128:]
+    assert [longest_at_most_six(texts) for texts in known] == [True] * 64 + [False] * 64
+    assert all(longest_at_most_six(texts) for texts in sent[:20])
+    assert not any(longest_at_most_six(texts) for texts in sent[-20:])
+    assert any(texts in known[64:] for texts in sent[20:])
+
+
+def test_second_mix_that_is_due_at_once(endpoint: Any, tmp_path: Path) -> None:
+    """A file that is there before the start means the second mix from the first request on."""
+    long, moment = tmp_path / "long.json", tmp_path / "now"
+    long.write_text('{"parts": [{"name": "long", "share": 1, "tokens": [100, 128]}]}')
+    moment.touch()
+    done = run_load(endpoint, tmp_path, "--gaps", "fixed", "--then-mix", str(long), "--then-when", str(moment))
+    assert done.returncode == 0, done.stderr
+    assert not any(longest_at_most_six(texts) for texts in endpoint.texts)
+    assert min(len(texts[0].split()) for texts in endpoint.texts) > 90
+    assert stats(tmp_path)["switched_after_s"] is not None
+
+
 def test_no_free_user_is_late_not_lost(endpoint: Any, tmp_path: Path) -> None:
     """With one user and an endpoint that holds back, requests are sent late and their latency counts the wait."""
     endpoint.hold.clear()
@@ -133,6 +189,18 @@ def test_usage() -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+def test_second_mix_without_its_moment(tmp_path: Path) -> None:
+    """One of the two options alone ends with exit code 2 and names both; so does a second mix that is absent."""
+    words = ["run", "--host", "http://127.0.0.1:1", "--rate", "1", "--seconds", "1"]
+    done = subprocess.run(command(*words, "--then-when", "x"), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--then-mix, --then-when: only --then-when is given" in done.stderr
+    words += ["--then-when", "x", "--then-mix", str(tmp_path / "absent.json")]
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--then-mix: " in done.stderr
+
+
 def test_mix_prints_bucket_shares() -> None:
     """The mix command prints shares that add up to one and never starts locust."""
     done = subprocess.run(command("mix", "--seed", "2"), capture_output=True, text=True, timeout=60)
@@ -140,12 +208,17 @@ def test_mix_prints_bucket_shares() -> None:
 
 
 def test_plain_locust(endpoint: Any, tmp_path: Path) -> None:
-    """The locust file works under locust's own command line."""
+    """The locust file works under locust's own command line, a second mix included."""
     words = ["-f", "loadtest/locustfile.py", "--headless", "-u", "8", "-r", "8", "-t", "2s", "--host", endpoint.url]
+    long, moment = tmp_path / "long.json", tmp_path / "now"
+    long.write_text('{"parts": [{"name": "long", "share": 1, "tokens": [100, 128]}]}')
+    moment.touch()
+    second = {"CANARY_LOAD_THEN_MIX": str(long), "CANARY_LOAD_THEN_WHEN": str(moment)}
     done = subprocess.run(
         [str(Path(sys.executable).parent / "locust"), *words, "--rate", "20", "--out", str(tmp_path)],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.getcwd(), **second},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     seen = stats(tmp_path)
     assert seen["sent"] == seen["answered"] > 15
+    assert min(len(texts[0].split()) for texts in endpoint.texts) > 90

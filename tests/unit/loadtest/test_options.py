@@ -23,5 +23,16 @@ def test_mix_file(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="No such file"):
         mix_from(tmp_path / "absent.json")
     (tmp_path / "wrong.json").write_text('{"parts": []}')
-    with pytest.raises(OptionsError, match=r"wrong\.json: parts"):
+    with pytest.raises(OptionsError, match=r"--mix: .*wrong\.json: parts"):
         mix_from(tmp_path / "wrong.json")
+    with pytest.raises(OptionsError, match="--then-mix: "):
+        mix_from(tmp_path / "absent.json", option="--then-mix")
+
+
+def test_second_mix_and_its_moment_belong_together() -> None:
+    """Either of the two alone is refused, both named; both together are taken."""
+    with pytest.raises(OptionsError, match="--then-mix, --then-when: only --then-mix is given"):
+        Options(host="http://a:1", rate=1.0, seconds=1.0, then_mix=DEFAULT_MIX)
+    with pytest.raises(OptionsError, match="--then-mix, --then-when: only --then-when is given"):
+        Options(host="http://a:1", rate=1.0, seconds=1.0, then_when=Path("x"))
+    assert Options(host="http://a:1", rate=1.0, seconds=1.0, then_mix=DEFAULT_MIX, then_when=Path("x")).then_when

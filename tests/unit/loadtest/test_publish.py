@@ -36,3 +36,5 @@ def test_report_names_the_failures() -> None:
     assert "1x16" in text
     assert "failure status_500: 1" in text
     assert "request 3 from arm tpu: boom" in text
+    assert "second mix" not in text
+    assert "second mix from 3.2 s on" in report(msgspec.structs.replace(stats("done"), switched_after_s=3.21))

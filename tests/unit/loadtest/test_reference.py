@@ -18,15 +18,23 @@ def test_gather_keeps_the_order_of_the_pool() -> None:
         return 200, msgspec.json.encode(EmbeddingResponse(data=data, model="m", usage=Usage(1, 1)))
 
     reference = gather(ask, ["a", "b"], dimension=2)
-    assert reference.compare(0, [1.0, 0.0]) == (pytest.approx(1.0), False)
-    assert reference.compare(1, [1.0, 0.0]) == (pytest.approx(0.0), True)
+    assert reference.compare([0], [[1.0, 0.0]]) == (pytest.approx(1.0), False)
+    assert reference.compare([1], [[1.0, 0.0]]) == (pytest.approx(0.0), True)
 
 
 def test_wrong_below_the_bound_only() -> None:
     """A cosine of 0.95 is still an answer, below it is a wrong one."""
     reference = Reference(((1.0, 0.0),))
-    assert not reference.compare(0, (0.96, (1 - 0.96**2) ** 0.5))[1]
-    assert reference.compare(0, (0.94, (1 - 0.94**2) ** 0.5))[1]
+    assert not reference.compare([0], [(0.96, (1 - 0.96**2) ** 0.5)])[1]
+    assert reference.compare([0], [(0.94, (1 - 0.94**2) ** 0.5)])[1]
+
+
+def test_every_row_is_compared() -> None:
+    """An answer of right vectors in another order is wrong, and the smallest cosine of its rows is told."""
+    reference = Reference(((1.0, 0.0), (0.0, 1.0), (0.6, 0.8)))
+    assert reference.compare([2, 0], [(0.6, 0.8), (1.0, 0.0)]) == (pytest.approx(1.0), False)
+    assert reference.compare([2, 0], [(1.0, 0.0), (0.6, 0.8)]) == (pytest.approx(0.6), True)
+    assert reference.compare([0, 1], [(1.0, 0.0), (0.6, 0.8)]) == (pytest.approx(0.8), True)
 
 
 def test_missing_reference_names_the_text() -> None:

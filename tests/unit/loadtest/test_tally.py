@@ -47,3 +47,11 @@ def test_wrong_answers_are_counted_apart() -> None:
     tally.compared_with_reference(0.2, wrong=True)
     stats = tally.stats(state="done", elapsed_s=1.0, seed=1, rate=1.0)
     assert (stats.compared, stats.wrong_answers, stats.min_cosine, stats.failures) == (2, 1, 0.2, 0)
+
+
+def test_moment_of_the_second_mix() -> None:
+    """The statistics say when the second mix began, and nothing before it has."""
+    tally = Tally()
+    assert tally.stats(state="running", elapsed_s=1.0, seed=1, rate=1.0).switched_after_s is None
+    tally.switched_after_s = 7.5
+    assert tally.stats(state="running", elapsed_s=8.0, seed=1, rate=1.0).switched_after_s == 7.5
