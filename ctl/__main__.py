@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         reply = _perform(given)
     except KeyboardInterrupt:
-        return Exit.DONE if given.command == "status" else _INTERRUPTED
+        return Exit.DONE if given.command in ("status", "explain") else _INTERRUPTED
     # What was done is done: no reader that has left takes away the code, and the warning does not wait for one.
     if reply.warning:
         say(reply.warning, sys.stderr)

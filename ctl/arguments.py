@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", parents=[shared], help="state, verdict, arms, metrics")
     status.add_argument("--watch", action="store_true", help="repeat until interrupted")
     status.add_argument("--interval", type=_interval, default=2.0, help="seconds between looks (default %(default)s)")
+    commands.add_parser("explain", parents=[shared], help="why it stands where it stands, and what to do next")
     for name, text in _COMMANDS.items():
         command = commands.add_parser(name, parents=[shared], help=text)
         _reason(command)

@@ -61,6 +61,9 @@ class AdminClient:
     def status(self) -> tuple[admin.Status, bytes]:
         return self._call("GET", admin.STATUS_PATH, admin.Status)
 
+    def explanation(self) -> tuple[admin.Explanation, bytes]:
+        return self._call("GET", admin.EXPLAIN_PATH, admin.Explanation)
+
     def history(self, *, limit: int, run_id: str) -> tuple[admin.History, bytes]:
         query = {"limit": str(limit)} | ({"run_id": run_id} if run_id else {})
         return self._call("GET", admin.HISTORY_PATH, admin.History, query=query)

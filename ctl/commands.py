@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from ctl import history_view, status_view
+from ctl import explain_view, history_view, status_view
 from ctl.client import AdminClient, Refused
 from ctl.config import UsageError
 from ctl.layout import paragraph, percent
@@ -39,6 +39,9 @@ def execute(given: argparse.Namespace, who: str, client: AdminClient) -> Reply:
         case "status":
             status, raw = client.status()
             return Reply(Exit.DONE, _shown(given, raw, status_view.full(status)))
+        case "explain":
+            explanation, raw = client.explanation()
+            return Reply(Exit.DONE, _shown(given, raw, explain_view.full(explanation)))
         case "history":
             history, raw = client.history(limit=given.limit, run_id=given.run_id)
             return Reply(Exit.DONE, _shown(given, raw, history_view.journal(history.lines)))
@@ -61,6 +64,8 @@ def result_text(command: str, result: CommandResult) -> str:
     if result.time_to_zero_ms is not None and not result.missing:
         workers = ", ".join(result.acknowledged) or "no worker was running"
         lines += paragraph("", f"weight 0 everywhere after {result.time_to_zero_ms:.0f} ms ({workers})", indent=2)
+    if command == "rollback":
+        lines += paragraph("", "`canaryctl explain` has the numbers of that moment, and how to begin again", indent=2)
     return "\n".join(lines)
 
 
@@ -75,7 +80,9 @@ def refusal_text(command: str, refused: Refused) -> str:
             " prints the path when it starts."
         )
     elif not refusal.problems:
-        lines.append("  Nothing was changed. `canaryctl status` shows the present state, `canaryctl history` why.")
+        lines.append(
+            "  Nothing was changed. `canaryctl status` shows the present state, `canaryctl explain` why it is so."
+        )
     return "\n".join(lines)
 
 

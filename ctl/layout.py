@@ -1,5 +1,6 @@
 """Plain text for a terminal of 100 columns: aligned tables, wrapped paragraphs, times and figures. No colour."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,6 +8,8 @@ from typing import Final, Literal
 
 WIDTH: Final = 100
 _GAP: Final = "  "
+_TOGETHER: Final = re.compile(r"`[^`\n]{1,60}`|\d (?:%|ms|s|min|h)(?![a-z])")
+_GLUE: Final = "\ue000"
 
 Align = Literal["<", ">"]
 
@@ -22,9 +25,11 @@ def table(heads: Sequence[tuple[str, Align]], rows: Sequence[Sequence[str]]) -> 
 
 
 def paragraph(label: str, text: str, *, indent: int = 10) -> list[str]:
-    """``label`` in the margin, the text wrapped beside it."""
+    """``label`` in the margin, the text wrapped beside it; no line ends within a `command` or before a unit."""
+    text = _TOGETHER.sub(lambda found: found.group().replace(" ", _GLUE), text)
     lead = f"{label:<{indent}}"
-    lines = textwrap.wrap(text, WIDTH - indent, break_long_words=True) or [""]
+    lines = textwrap.wrap(text, WIDTH - indent, break_long_words=True, break_on_hyphens=False) or [""]
+    lines = [line.replace(_GLUE, " ") for line in lines]
     return [(lead + lines[0]).rstrip(), *(" " * indent + line for line in lines[1:])]
 
 

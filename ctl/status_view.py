@@ -119,4 +119,4 @@ def _decided(run: RunView) -> str:
         text += f"; decided {clock(run.decided_at)}"
     if run.time_to_zero_ms is not None:
         text += f"; weight 0 everywhere after {run.time_to_zero_ms:.0f} ms"
-    return text
+    return f"{text}. Why, and what to change: `canaryctl explain`"

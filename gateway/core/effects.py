@@ -106,12 +106,16 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """What became of the request on the arm it was assigned to (lane live). ``timed``: it enters the latencies."""
+    """What became of the request on the arm it was assigned to (lane live). ``timed``: it enters the latencies.
+
+    compiles, compiled: how many compiles its answer met, and their shapes.
+    """
 
     role: Role
     outcome: Outcome
     compiles: int = 0
     timed: bool = True
+    compiled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Exchange:
             self._head = head
             if self._role is Role.CANDIDATE and self.terms.replayable:
                 if is_failure(head.status):
-                    return (Discard(leg), *self._fail_over(now, Outcome.FAILED, baseline, compiles=head.compiles))
+                    return (Discard(leg), *self._fail_over(now, Outcome.FAILED, baseline, head))
                 if is_refusal(head.status):
                     return NOTHING
         if self.state is State.CHECKING:
@@ -162,7 +162,7 @@ class Exchange:
         head = self._head
         if leg is Leg.FIRST and head is not None and self._is_open_refusal(head):
             # Too large to keep while the baseline is asked, so it stays unchecked.
-            return (*self._book(Outcome.REFUSED_UNCHECKED, head.compiles), *self._stream(leg))
+            return (*self._book(Outcome.REFUSED_UNCHECKED, head), *self._stream(leg))
         return self._stream(leg)
 
     def on_complete(self, leg: Leg, now: float, *, baseline: Standing) -> Effects:
@@ -229,9 +229,9 @@ class Exchange:
         leg = Leg.SECOND if self._role is Role.CANDIDATE else self.leg
         return (*dropped, *self._baseline_instead(leg, now, baseline))
 
-    def _fail_over(self, now: float, outcome: Outcome, baseline: Standing, *, compiles: int = 0) -> Effects:
+    def _fail_over(self, now: float, outcome: Outcome, baseline: Standing, head: Head | None = None) -> Effects:
         self._instead = Instead.FAILED
-        return (*self._book(outcome, compiles), *self._baseline_instead(Leg.SECOND, now, baseline))
+        return (*self._book(outcome, head), *self._baseline_instead(Leg.SECOND, now, baseline))
 
     def _baseline_instead(self, leg: Leg, now: float, baseline: Standing) -> Effects:
         self.leg, self._role = leg, Role.BASELINE
@@ -261,14 +261,13 @@ class Exchange:
     def _verdict_of_check(self, head: Head) -> Effects:
         self._role = Role.BASELINE
         self._instead = Instead.REFUSED
-        compiles = self._head.compiles if self._head else 0
-        return self._book(Outcome.REFUSED if is_accepted(head.status) else Outcome.CLIENT_FAULT, compiles)
+        return self._book(Outcome.REFUSED if is_accepted(head.status) else Outcome.CLIENT_FAULT, self._head)
 
     def _answer_unchecked(self) -> Effects:
         """The baseline could not say whether it refuses too: the client gets the candidate's refusal."""
         assert self._head is not None
         self.leg, self._role = Leg.FIRST, Role.CANDIDATE
-        return (*self._book(Outcome.REFUSED_UNCHECKED, self._head.compiles), *self._done(Answer(Leg.FIRST), self._head))
+        return (*self._book(Outcome.REFUSED_UNCHECKED, self._head), *self._done(Answer(Leg.FIRST), self._head))
 
     def _stream(self, leg: Leg) -> Effects:
         self.state = State.STREAMING
@@ -290,14 +289,15 @@ class Exchange:
         own = outcome
         if outcome is Outcome.CLIENT_FAULT and not self.terms.replayable:
             own = Outcome.REFUSED_UNCHECKED  # for the baseline, too: this is the rate that the candidate's is held to
-        booked = self._book(own, head.compiles, timed=not head.event_stream)
+        booked = self._book(own, head, timed=not head.event_stream)
         return (answer, *booked, *failed_over, *self._saw(outcome))
 
-    def _book(self, outcome: Outcome, compiles: int = 0, *, timed: bool = True) -> Effects:
+    def _book(self, outcome: Outcome, head: Head | None = None, *, timed: bool = True) -> Effects:
         if self._booked:
             return NOTHING
         self._booked = True
-        return (Book(self.terms.assigned, outcome, compiles, timed),)
+        compiles, compiled = (head.compiles, head.compiled) if head is not None else (0, ())
+        return (Book(self.terms.assigned, outcome, compiles, timed, compiled),)
 
     def _saw(self, outcome: Outcome) -> Effects:
         return (Saw(self._role, outcome),) if self.terms.judged else NOTHING

@@ -4,9 +4,10 @@ A verdict is never a boolean. Every sentence carries the number seen, the limit,
 behind them.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from gateway.core.plan import MetricId
 
@@ -34,7 +35,7 @@ class MetricRow:
 
     evidence: this metric's part of E; the parts add up to the verdict's. bar: what E must reach for a rollback.
     proof: logE+ at its last test, None before the first. proof_bar: what it must reach.
-    passes: proven, on enough events and windows.
+    passes: proven, on enough events and windows. windows: those of the step in which the candidate had an event.
     """
 
     metric: MetricId
@@ -49,6 +50,32 @@ class MetricRow:
     proof: float | None
     proof_bar: float
     passes: bool
+    windows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerCounts:
+    """What a breaker saw over ``seconds``: (attempts, failed) of each arm; scores of (baseline, candidate)."""
+
+    baseline: tuple[int, int]
+    candidate: tuple[int, int]
+    seconds: int
+    scores: tuple[float, float]
+    bar: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileCounts:
+    """Compiles that the candidate's answers met in one step: how many, how many the plan allows, and their shapes.
+
+    answered: the candidate's successful answers of this step; None when the compiles belong to the step before.
+    shapes: as far as the run's answers named them.
+    """
+
+    compiles: int
+    allowed: int
+    answered: int | None
+    shapes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +83,7 @@ class Verdict:
     """``reason`` is a short code, ``text`` the sentence; ``missing`` is what promotion still needs, now and needed.
 
     metric: the metric that the reason is about. rule: which rule rolls back, None for any other verdict.
+    breaker, compiles: what those two rules saw, where they speak.
     """
 
     name: VerdictName
@@ -68,6 +96,8 @@ class Verdict:
     rows: tuple[MetricRow, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
+    breaker: BreakerCounts | None = None
+    compiles: CompileCounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,21 +134,63 @@ def evidence_sentence(row: MetricRow, evidence: float) -> str:
     )
 
 
-def breaker_sentence(
-    *, baseline: tuple[int, int], candidate: tuple[int, int], seconds: int, scores: tuple[float, float], bar: float
-) -> str:
-    """What the breaker saw: (attempts, failed) of each arm over ``seconds``; scores of (baseline, candidate)."""
+def breaker_sentence(seen: BreakerCounts) -> str:
+    """What the breaker saw."""
     return (
-        f"{MetricId.ERROR}: {share_of(candidate[1], candidate[0])} candidate attempts failed in the last {seconds} s"
-        f" (breaker score {scores[1]:g}, bar {bar:g}); baseline: {share_of(baseline[1], baseline[0])}"
-        f" (score {scores[0]:g})."
+        f"{MetricId.ERROR}: {share_of(seen.candidate[1], seen.candidate[0])} candidate attempts failed in the last"
+        f" {seen.seconds} s (breaker score {seen.scores[1]:g}, bar {seen.bar:g}); baseline:"
+        f" {share_of(seen.baseline[1], seen.baseline[0])} (score {seen.scores[0]:g})."
     )
 
 
-def recompile_sentence(*, compiles: int, allowed: int, answered: int | None) -> str:
-    """Why the stop rule for recompiles rolls back. ``answered`` None: they belong to the step before."""
-    where = "in the step before" if answered is None else f"among {answered:,} answers of this step"
+def recompile_sentence(seen: CompileCounts) -> str:
+    """Why the stop rule for recompiles rolls back."""
+    where = "in the step before" if seen.answered is None else f"among {seen.answered:,} answers of this step"
     return (
-        f"recompile: {compiles:,} compiles on the candidate's request path {where}; allowed: {allowed};"
-        " inputs that the candidate declares must not compile once it is ready."
+        f"recompile: answers met {compiles_text(seen.compiles)} on the candidate's request path"
+        f"{shapes_text(seen.shapes)} {where}; allowed: {seen.allowed};"
+        " once the candidate is ready no request may wait for a compile."
     )
+
+
+def compiles_text(compiles: int) -> str:
+    return "1 compile" if compiles == 1 else f"{compiles:,} compiles"
+
+
+def shapes_text(shapes: tuple[str, ...], *, most: int = 6) -> str:
+    """`` (shapes 1x128, 4x128)``, empty when the arm names none."""
+    if not shapes:
+        return ""
+    more = f" and {len(shapes) - most} more" if len(shapes) > most else ""
+    return f" (shape{'s' if len(shapes) > 1 else ''} {', '.join(shapes[:most])}{more})"
+
+
+def read_breaker(saved: Mapping[str, Any] | None) -> BreakerCounts | None:
+    """From the fields as a mapping. KeyError, TypeError or ValueError when they are not those of BreakerCounts."""
+    if saved is None:
+        return None
+    (b_n, b_failed), (c_n, c_failed), (b_score, c_score) = saved["baseline"], saved["candidate"], saved["scores"]
+    return BreakerCounts(
+        baseline=(b_n, b_failed),
+        candidate=(c_n, c_failed),
+        seconds=saved["seconds"],
+        scores=(b_score, c_score),
+        bar=saved["bar"],
+    )
+
+
+def read_compiles(saved: Mapping[str, Any] | None) -> CompileCounts | None:
+    """From the fields as a mapping. KeyError or TypeError when they are not those of CompileCounts."""
+    if saved is None:
+        return None
+    return CompileCounts(
+        compiles=saved["compiles"],
+        allowed=saved["allowed"],
+        answered=saved["answered"],
+        shapes=tuple(str(shape) for shape in saved["shapes"]),
+    )
+
+
+def read_rows(saved: Iterable[Mapping[str, Any]]) -> tuple[MetricRow, ...]:
+    """From the fields as mappings. TypeError or ValueError when they are not those of MetricRow."""
+    return tuple(MetricRow(**{**row, "metric": MetricId(row["metric"])}) for row in saved)

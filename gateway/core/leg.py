@@ -40,7 +40,8 @@ class Head:
     """Status line and headers of an arm's answer.
 
     length: of the body when declared. compiles: programs this answer caused to be compiled or waited behind.
-    event_stream: server-sent events. encoded: the body is compressed.
+    event_stream: server-sent events. encoded: the body is compressed. compiled: the shapes of those programs, as far
+        as the arm names them.
     """
 
     status: int
@@ -50,6 +51,7 @@ class Head:
     compiles: int
     event_stream: bool
     encoded: bool
+    compiled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,11 @@ class MetricProof:
             self.clean_k += cell.k_c
             self._add_to_group(window // self._rule.group_windows, cell)
 
+    @property
+    def windows(self) -> int:
+        """Windows of the step in which the candidate had an event, usable or not."""
+        return self.clean_windows + self.unclean_windows + self.uncontrolled_windows
+
     def _add_to_group(self, group: int, cell: Cell) -> None:
         if group != self._group:
             self._close_group()

@@ -19,6 +19,7 @@ Rules above the table:
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.core.figures import Figures, figures_data, verdict_data
 from gateway.core.plan import Plan
 from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, Arms, NotNow, Outcome, Rollout, Run, State
 from gateway.core.types import FULL_WEIGHT
@@ -51,7 +52,10 @@ class Invalid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
+    """``figures`` are the numbers beside the verdict, for the journal."""
+
     verdict: Verdict
+    figures: Figures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +72,12 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollBack:
-    """By a person. The judge's rollback arrives as Judged."""
+    """By a person. The judge's rollback arrives as Judged. ``verdict`` and ``figures``: what stood there then."""
 
     who: str
     reason: str
+    verdict: Verdict | None = None
+    figures: Figures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +139,15 @@ def transition(rollout: Rollout, event: Event, now: float) -> tuple[Rollout, tup
         case Validated() | Invalid():
             return _validated(rollout, event, now)
         case Judged():
-            return _judged(rollout, event.verdict, now)
+            return _judged(rollout, event, now)
         case Pause():
             return _pause(rollout, event)
         case Resume():
             return _resume(rollout, event, now)
         case RollBack():
-            return _roll_back(rollout, event.who, event.reason, now, metric=None, rule=None, data={})
+            judged = verdict_data(event.verdict) if event.verdict else None
+            data = {"judged": judged, **_figures(event.figures)}
+            return _roll_back(rollout, event.who, event.reason, now, metric=None, rule=None, data=data)
         case Promote():
             return _promote(rollout, event, now)
         case Finish():
@@ -219,31 +227,33 @@ def _enter_step(rollout: Rollout, run: Run, now: float, *, fresh: bool = False) 
     return replace(rollout, state=state, weight=weight, run=run), (line, StartJudging(fresh=fresh))
 
 
-def _judged(rollout: Rollout, verdict: Verdict, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _judged(rollout: Rollout, event: Judged, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    verdict, data = event.verdict, {**verdict_data(event.verdict), **_figures(event.figures)}
     if rollout.state not in ROUTED:
         raise NotNow("a verdict", rollout.state, "only a run with a candidate is judged")
     match verdict.name:
         case VerdictName.ROLL_BACK:
-            data = verdict_data(verdict)
             metric = str(verdict.metric) if verdict.metric else None
             return _roll_back(rollout, GATEWAY, verdict.text, now, metric=metric, rule=verdict.rule, data=data)
         case VerdictName.ADVANCE if rollout.state in ADVANCING:
-            return _advance(rollout, verdict, now)
+            return _advance(rollout, verdict, now, data)
         case VerdictName.INCONCLUSIVE if rollout.state in ADVANCING:
-            return _hold(rollout, verdict)
+            return _hold(rollout, verdict, data)
         case _:
             return rollout, ()
 
 
-def _advance(rollout: Rollout, verdict: Verdict, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _advance(
+    rollout: Rollout, verdict: Verdict, now: float, data: dict[str, Any]
+) -> tuple[Rollout, tuple[Effect, ...]]:
     run = _open_run(rollout)
-    line = JournalEntry(kind="advance", who=GATEWAY, text=verdict.text, data=verdict_data(verdict))
-    moved, effects = _next(rollout, run, now)
+    line = JournalEntry(kind="advance", who=GATEWAY, text=verdict.text, data=data)
+    moved, effects = _next(rollout, run, now, data)
     return moved, (line, *effects)
 
 
-def _next(rollout: Rollout, run: Run, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
-    """One step up; from the last, which is the bake, to done."""
+def _next(rollout: Rollout, run: Run, now: float, data: dict[str, Any]) -> tuple[Rollout, tuple[Effect, ...]]:
+    """One step up; from the last, which is the bake, to done, with the numbers that it stands on."""
     if not run.is_last_step:
         return _enter_step(rollout, replace(run, step=run.step + 1), now)
     ended = replace(
@@ -253,18 +263,18 @@ def _next(rollout: Rollout, run: Run, now: float) -> tuple[Rollout, tuple[Effect
         kind="done",
         who=GATEWAY,
         text=f"bake passed at {rollout.weight / 100:g} %: promoted; `finish` makes the candidate the baseline",
-        data={"weight": rollout.weight},
+        data={"weight": rollout.weight, **data},
     )
     return replace(rollout, state=State.DONE, run=ended), (line, StopJudging())
 
 
-def _hold(rollout: Rollout, verdict: Verdict) -> tuple[Rollout, tuple[Effect, ...]]:
+def _hold(rollout: Rollout, verdict: Verdict, data: dict[str, Any]) -> tuple[Rollout, tuple[Effect, ...]]:
     run = _open_run(rollout)
     line = JournalEntry(
         kind="inconclusive",
         who=GATEWAY,
         text=f"{verdict.text} The weight stays at {rollout.weight / 100:g} %; a person decides.",
-        data=verdict_data(verdict),
+        data=data,
     )
     return replace(rollout, state=State.HELD, run=replace(run, paused_from=rollout.state)), (line,)
 
@@ -274,7 +284,7 @@ def _pause(rollout: Rollout, event: Pause) -> tuple[Rollout, tuple[Effect, ...]]
         raise NotNow("pause", rollout.state, "only a run that is shadowing, stepping or baking can be paused")
     run = replace(_open_run(rollout), paused_from=rollout.state)
     text = f"paused at {rollout.weight / 100:g} %: {event.reason}; rollback stays armed"
-    line = JournalEntry(kind="pause", who=event.who, text=text, data={"weight": rollout.weight})
+    line = JournalEntry(kind="pause", who=event.who, text=text, data={"weight": rollout.weight, "reason": event.reason})
     return replace(rollout, state=State.PAUSED, run=run), (line,)
 
 
@@ -336,7 +346,7 @@ def _promote(rollout: Rollout, event: Promote, now: float) -> tuple[Rollout, tup
         text=f"promoted by override from {rollout.weight / 100:g} %, without evidence: {event.reason}",
         data={"weight": rollout.weight, "step": _open_run(rollout).step},
     )
-    moved, effects = _next(rollout, _open_run(rollout), now)
+    moved, effects = _next(rollout, _open_run(rollout), now, {"override": event.who})
     return moved, (line, *effects)
 
 
@@ -378,24 +388,5 @@ def _restarted(rollout: Rollout, event: Restarted, now: float) -> tuple[Rollout,
     return replace(rollout, run=run), (line, StartJudging(fresh=False))
 
 
-def verdict_data(verdict: Verdict) -> dict[str, Any]:
-    """The numbers behind a verdict, for the journal."""
-    return {
-        "verdict": str(verdict.name),
-        "reason": verdict.reason,
-        "metric": str(verdict.metric) if verdict.metric else None,
-        "rule": verdict.rule,
-        "evidence": verdict.evidence,
-        "bar": verdict.bar,
-        "metrics": {
-            str(row.metric): {
-                "candidate": [row.n_c, row.k_c],
-                "baseline": [row.n_b, row.k_b],
-                "allowed": row.allowed,
-                "evidence": row.evidence,
-                "proof": row.proof,
-            }
-            for row in verdict.rows
-        },
-        "notes": list(verdict.notes),
-    }
+def _figures(figures: Figures | None) -> dict[str, Any]:
+    return {"figures": figures_data(figures)} if figures else {}

@@ -150,6 +150,8 @@ class Report:
     tripped: this worker's own breaker has taken the candidate out.
     copies: (direction, fate) -> count since the last report; direction is the arm that gets the copy.
     recent_failovers: requests failed over in the last ten seconds.
+    compiled: answers of the candidate that named a shape as compiled, by shape, since the last report; at most
+        MOST_SHAPES names an epoch.
     """
 
     name: str
@@ -166,6 +168,7 @@ class Report:
     in_flight: tuple[int, int]
     connections: tuple[int, int]
     copies: dict[str, int] = field(default_factory=dict)
+    compiled: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,6 +123,7 @@ class Step:
                 proof=proof.proof,
                 proof_bar=proof.bar,
                 passes=metric in self.passed,
+                windows=proof.windows,
             )
             for metric, proof in self.proofs.items()
         )

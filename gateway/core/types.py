@@ -80,6 +80,9 @@ class Count(IntEnum):
 
 COUNTS: Final = len(Count)
 
+MOST_SHAPES: Final = 16
+"""Distinct compiled shapes that are remembered in one epoch; an arm that names more is not believed for ever."""
+
 OUTCOME_COUNT: Final[dict[Outcome, Count]] = {
     Outcome.OK: Count.OK,
     Outcome.FAILED: Count.FAILED,

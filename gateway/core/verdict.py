@@ -9,12 +9,14 @@ A rule that has once fired stays fired; a rollback cannot be talked back by quie
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gateway.core.breaker import BreakerWatch, Pulse
 from gateway.core.findings import (
     Blamed,
+    BreakerCounts,
+    CompileCounts,
     Gap,
     MetricRow,
     Rule,
@@ -23,6 +25,9 @@ from gateway.core.findings import (
     breaker_sentence,
     evidence_sentence,
     metric_sentence,
+    read_breaker,
+    read_compiles,
+    read_rows,
     recompile_sentence,
 )
 from gateway.core.plan import MetricId, Plan
@@ -50,11 +55,17 @@ _RULES: Final[tuple[Rule, ...]] = ("recompile", "breaker", "evidence")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stop:
-    """A rule has fired: what it names and what it saw then."""
+    """A rule has fired: what it names and what it saw then.
+
+    rows, breaker, compiles: the numbers behind the text, as they were then.
+    """
 
     metric: Blamed
     text: str
     evidence: float
+    rows: tuple[MetricRow, ...] = ()
+    breaker: BreakerCounts | None = None
+    compiles: CompileCounts | None = None
 
 
 class Judge:
@@ -72,6 +83,7 @@ class Judge:
         self._recent: deque[Quad] = deque(maxlen=RECENT_S)
         self._stops: dict[Rule, _Stop] = {}
         self._step: Step | None = None
+        self._shapes: tuple[str, ...] = ()
         if resume is not None:
             self._restore(resume)
 
@@ -117,11 +129,13 @@ class Judge:
         answered: int,
         refused_unchecked: Quad = (0, 0, 0, 0),
         excused: int = 0,
+        shapes: tuple[str, ...] = (),
     ) -> None:
         """Books a closed window. Metrics without a cell had no event; metrics that the plan does not use are ignored.
 
         compiles: compiles on the candidate's request path. answered: the candidate's successful answers.
-        excused: answers that met a compile and are in no latency metric.
+        excused: answers that met a compile and are in no latency metric. shapes: those that compiled so far in this
+            run, most often first.
         refused_unchecked: candidate n, k, baseline n, k of refusals that could not be put to the baseline.
         ValueError when the window is closed already or the counts of refusals are impossible; nothing is booked then.
         """
@@ -133,6 +147,7 @@ class Judge:
         if in_step:  # windows of the step before are held to what that step was held to
             self._against.set_control(step.terms.control)
         held_to = self._against.close(window, cells)
+        self._shapes = shapes or self._shapes
         if in_step:
             step.cross_gap(first_open, window)
             step.count(compiles=compiles, answered=answered, excused=excused, refused_unchecked=refused_unchecked)
@@ -147,21 +162,24 @@ class Judge:
 
         failed_over_recently: a request was failed over within the last ten seconds.
         """
-        self._recent.append((*candidate, *baseline))
         self._pulse = self._watch.second(
             baseline=baseline, candidate=candidate, failed_over_recently=failed_over_recently
         )
+        self._recent.append((*candidate, *baseline))
+        if self._watch.candidate.score == 0:
+            self._recent.clear()  # what is told of it begins where it begins to fail
         if self._pulse is Pulse.CANDIDATE_SICK and "breaker" not in self._stops:
-            self._stop("breaker", MetricId.ERROR, self._breaker_text())
+            seen = self._breaker_counts()
+            self._stop("breaker", MetricId.ERROR, breaker_sentence(seen), breaker=seen)
 
     def verdict(self, *, now: float) -> Verdict:
         """What follows from all that was booked, at ``now`` seconds."""
         step = self._present_step()
         for rule in _RULES:
             if (stop := self._stops.get(rule)) is not None:
-                return self._say(VerdictName.ROLL_BACK, rule, stop.text, stop.metric, rule=rule, evidence=stop.evidence)
+                return self._say(VerdictName.ROLL_BACK, rule, stop.text, stop.metric, rule=rule, stop=stop)
         if self._pulse is Pulse.BOTH_SICK:
-            text = f"Both arms fail, moving traffic would help nobody. {self._breaker_text()}"
+            text = f"Both arms fail, moving traffic would help nobody. {breaker_sentence(self._breaker_counts())}"
             return self._say(VerdictName.HOLD, "shared_outage", text, MetricId.ERROR)
         gaps = [*self._suspicions(), *step.gaps(now=now, next_window=self._against.next_window)]
         gaps.sort(key=lambda gap: _REASONS.index(gap.reason))
@@ -190,10 +208,18 @@ class Judge:
             "pulse": str(self._pulse),
             "recent": [list(second) for second in self._recent],
             "stops": {
-                rule: {"metric": str(stop.metric), "text": stop.text, "evidence": stop.evidence}
+                rule: {
+                    "metric": str(stop.metric),
+                    "text": stop.text,
+                    "evidence": stop.evidence,
+                    "rows": [asdict(row) for row in stop.rows],
+                    "breaker": asdict(stop.breaker) if stop.breaker else None,
+                    "compiles": asdict(stop.compiles) if stop.compiles else None,
+                }
                 for rule, stop in self._stops.items()
             },
             "step": self._step.checkpoint() if self._step else None,
+            "shapes": list(self._shapes),
         }
 
     def _present_step(self) -> Step:
@@ -205,12 +231,14 @@ class Judge:
         allowed = self._plan.recompile_limit
         if "recompile" in self._stops:
             return
-        if step.compiles > allowed:
-            text = recompile_sentence(compiles=step.compiles, allowed=allowed, answered=step.answered)
-            self._stop("recompile", "recompile", text)
-        elif step.compiles_before > allowed:
-            text = recompile_sentence(compiles=step.compiles_before, allowed=allowed, answered=None)
-            self._stop("recompile", "recompile", text)
+        compiles, answered = step.compiles, step.answered
+        if compiles > allowed:
+            seen = CompileCounts(compiles=compiles, allowed=allowed, answered=answered, shapes=self._shapes)
+        elif (compiles := step.compiles_before) > allowed:
+            seen = CompileCounts(compiles=compiles, allowed=allowed, answered=None, shapes=self._shapes)
+        else:
+            return
+        self._stop("recompile", "recompile", recompile_sentence(seen), compiles=seen)
 
     def _check_evidence(self, step: Step) -> None:
         metric = self._against.convicts()
@@ -218,8 +246,19 @@ class Judge:
             row = next(row for row in step.rows(self._against.contributions()) if row.metric is metric)
             self._stop("evidence", metric, evidence_sentence(row, self._against.total()))
 
-    def _stop(self, rule: Rule, metric: Blamed, text: str) -> None:
-        self._stops[rule] = _Stop(metric=metric, text=text, evidence=self._against.total())
+    def _stop(
+        self,
+        rule: Rule,
+        metric: Blamed,
+        text: str,
+        *,
+        breaker: BreakerCounts | None = None,
+        compiles: CompileCounts | None = None,
+    ) -> None:
+        rows = self._step.rows(self._against.contributions()) if self._step else ()
+        self._stops[rule] = _Stop(
+            metric=metric, text=text, evidence=self._against.total(), rows=rows, breaker=breaker, compiles=compiles
+        )
 
     def _suspicions(self) -> list[Gap]:
         """What speaks against more traffic without being enough for a rollback."""
@@ -245,7 +284,7 @@ class Judge:
         metric: Blamed | None,
         *,
         rule: Rule | None = None,
-        evidence: float | None = None,
+        stop: _Stop | None = None,
         missing: tuple[str, ...] = (),
     ) -> Verdict:
         step = self._present_step()
@@ -255,11 +294,13 @@ class Judge:
             text=text,
             metric=metric,
             rule=rule,
-            evidence=self._against.total() if evidence is None else evidence,
+            evidence=stop.evidence if stop else self._against.total(),
             bar=1.0 / self._plan.rule.alpha_rollback,
-            rows=step.rows(self._against.contributions()),
+            rows=(stop.rows if stop else ()) or step.rows(self._against.contributions()),
             missing=missing,
             notes=tuple(step.notes()),
+            breaker=stop.breaker if stop else self._breaker_counts(),
+            compiles=stop.compiles if stop else None,
         )
 
     def _lacking_text(self, gap: Gap) -> str:
@@ -282,9 +323,9 @@ class Judge:
             f" Evidence against the candidate {self._against.total():.3g}, below {self._plan.rule.warn:g}."
         )
 
-    def _breaker_text(self) -> str:
+    def _breaker_counts(self) -> BreakerCounts:
         sums = [sum(column) for column in zip(*self._recent, strict=True)] or [0, 0, 0, 0]
-        return breaker_sentence(
+        return BreakerCounts(
             candidate=(sums[0], sums[1]),
             baseline=(sums[2], sums[3]),
             seconds=len(self._recent),
@@ -310,10 +351,19 @@ class Judge:
                 self._recent.append((int(n_c), int(k_c), int(n_b), int(k_b)))
             self._stops = {rule: _read_stop(saved["stops"][rule]) for rule in _RULES if rule in saved["stops"]}
             self._step = resume_step(self._plan, saved["step"]) if saved["step"] is not None else None
+            self._shapes = tuple(str(shape) for shape in saved.get("shapes", ()))  # not in older checkpoints
         except (KeyError, TypeError) as error:
             raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error
 
 
 def _read_stop(saved: Mapping[str, Any]) -> _Stop:
     metric: Blamed = "recompile" if saved["metric"] == "recompile" else MetricId(saved["metric"])
-    return _Stop(metric=metric, text=str(saved["text"]), evidence=float(saved["evidence"]))
+    return _Stop(
+        metric=metric,
+        text=str(saved["text"]),
+        evidence=float(saved["evidence"]),
+        # Older checkpoints have the text alone.
+        rows=read_rows(saved.get("rows", ())),
+        breaker=read_breaker(saved.get("breaker")),
+        compiles=read_compiles(saved.get("compiles")),
+    )

@@ -6,21 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.core.breaker import DEFAULT_THRESHOLD
 from gateway.core.compare.parity import ParityStats
 from gateway.core.evidence import ClosedWindow, Evidence
+from gateway.core.findings import BreakerCounts, breaker_sentence
 from gateway.core.histogram import Histogram
 from gateway.core.plan import MetricId, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
-from gateway.core.types import FULL_WEIGHT, Count, Lane, Role, Tally, empty_tally, window_of
-from gateway.core.verdict import Judge, Verdict, VerdictName
+from gateway.core.types import FULL_WEIGHT, MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
+from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
 
 log = logging.getLogger("gateway.analyst")
 
-RECENT_S = 60.0
+RECENT_WINDOWS = 6
+"""Base windows that make up what is called recent: 60 s of the default rule."""
 IDLE_WINDOW_S = 10.0
 LONGEST_STEP_BACK = 60
 """Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
+
+Second = tuple[int, int, int, int]
+"""(attempts, failed) of baseline and candidate in one second."""
 
 Compare = Callable[[Pair, Plan, ParityStats], bool | None]
 """Counts one pair into the stats: True when the answers agree, False when not, None when they form no pair."""
@@ -28,8 +34,9 @@ Compare = Callable[[Pair, Plan, ParityStats], bool | None]
 
 @dataclass(slots=True)
 class Latencies:
-    """Latency of successful answers per arm and lane: since judging began, and over the last minute."""
+    """Latency of successful answers per arm and lane: since judging began, and over the last ``recent_s`` seconds."""
 
+    recent_s: float
     total: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
     _recent: deque[tuple[float, Role, Lane, list[tuple[int, int]]]] = field(default_factory=deque)
 
@@ -42,7 +49,7 @@ class Latencies:
         self._trim(report.at)
 
     def recent(self, role: Role, now: float) -> Histogram:
-        """What ``role`` answered in the last minute, in the lanes that are evidence."""
+        """What ``role`` answered lately, in the lanes that are evidence."""
         self._trim(now)
         merged = Histogram()
         for _, r, lane, bins in self._recent:
@@ -52,7 +59,7 @@ class Latencies:
         return merged
 
     def _trim(self, now: float) -> None:
-        while self._recent and self._recent[0][0] < now - RECENT_S:
+        while self._recent and self._recent[0][0] < now - self.recent_s:
             self._recent.popleft()
 
     def since_start(self, role: Role) -> Histogram:
@@ -108,8 +115,11 @@ class Analyst:
         self.last_look = now
         self.verdict: Verdict | None = None
         self.tripped_by: str | None = None
+        self.trip: BreakerCounts | None = None
+        self._worker_seconds: dict[str, deque[Second]] = {}
         self.copies: dict[str, int] = {}
-        self._seconds: list[tuple[int, int, int, int]] = []
+        self.compiled: dict[str, int] = {}
+        self._seconds: list[Second] = []
         self._seen_bodies: dict[int, set[bytes]] = {}
         self.ever = EverCounted()
         self._attached: set[str] = set()
@@ -160,10 +170,12 @@ class Analyst:
         )
         for name in self._attached:
             self.evidence.expect(name)
-        self.latencies = Latencies()
+        self.latencies = Latencies(RECENT_WINDOWS * window_s)
+        self.compiled = {}
         self.parity = ParityStats()
         self.copies = {}
-        self.tripped_by = None
+        self.tripped_by, self.trip = None, None
+        self._worker_seconds = {}
         self.verdict = None
         self._seconds = []
         self._failed_over = False
@@ -191,10 +203,23 @@ class Analyst:
         self.latencies.add(report)
         self._seconds.extend(report.seconds)
         self._failed_over = self._failed_over or report.recent_failovers > 0
-        if report.tripped:
-            self.tripped_by = report.name
+        seconds = self._worker_seconds.setdefault(report.name, deque(maxlen=RECENT_S))
+        seconds.extend(report.seconds)
+        if report.tripped and self.tripped_by is None:
+            self.tripped_by, self.trip = report.name, _trip(report, seconds)
+        self._name_shapes(report.compiled)
         for key, n in report.copies.items():
             self.copies[key] = self.copies.get(key, 0) + n
+
+    def _name_shapes(self, compiled: dict[str, int]) -> None:
+        for shape, n in compiled.items():
+            if shape in self.compiled or len(self.compiled) < MOST_SHAPES:
+                self.compiled[shape] = self.compiled.get(shape, 0) + n
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Shapes that compiled on the candidate's request path in this epoch, those that most answers met first."""
+        return tuple(sorted(self.compiled, key=lambda shape: (-self.compiled[shape], shape)))
 
     def pair(self, pair: Pair) -> None:
         """Compares both answers to one request; identical bodies within a window count once."""
@@ -244,6 +269,7 @@ class Analyst:
                 excused=window.sum(Role.CANDIDATE, Count.EXCUSED),
                 answered=window.sum(Role.CANDIDATE, Count.OK),
                 refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
+                shapes=self.shapes,
             )
         self._feed_breaker(judge, now)
         return judge.verdict(now=now)
@@ -307,12 +333,30 @@ def hold(reason: str, text: str) -> Verdict:
     )  # fmt: skip
 
 
-def tripped(worker: str, seen: Verdict | None) -> Verdict:
+def _trip(report: Report, seconds: "deque[Second]") -> BreakerCounts:
+    """What a worker's own breaker saw since the candidate began to fail there, within its last seconds."""
+    failing: list[Second] = []
+    score = 0
+    for second in seconds:
+        score = max(0, score + 2 * second[3] - second[2])
+        failing = [*failing, second] if score else []
+    b_n, b_failed, c_n, c_failed = (sum(column) for column in zip(*failing, strict=True)) if failing else (0, 0, 0, 0)
+    return BreakerCounts(
+        baseline=(b_n, b_failed),
+        candidate=(c_n, c_failed),
+        seconds=len(failing),
+        scores=report.breaker,
+        bar=DEFAULT_THRESHOLD,
+    )
+
+
+def tripped(worker: str, trip: BreakerCounts | None, seen: Verdict | None) -> Verdict:
     """A worker's own breaker took the candidate out: the run follows. Rows are what the judge saw last."""
+    counted = breaker_sentence(trip) if trip and trip.seconds else "error: more than half of the attempts failed."
     return Verdict(
         name=VerdictName.ROLL_BACK,
         reason="breaker",
-        text=f"error: the breaker of worker {worker} fired: more than half of the candidate's requests failed",
+        text=f"{counted} The breaker of worker {worker} fired.",
         metric=MetricId.ERROR,
         rule="breaker",
         evidence=seen.evidence if seen else 0.0,
@@ -320,4 +364,5 @@ def tripped(worker: str, seen: Verdict | None) -> Verdict:
         rows=seen.rows if seen else (),
         missing=(),
         notes=seen.notes if seen else (),
+        breaker=trip if trip and trip.seconds else None,
     )

@@ -36,9 +36,10 @@ class Books:
         *,
         compiles: int = 0,
         timed: bool = True,
+        compiled: tuple[str, ...] = (),
     ) -> None:
         """The outcome of a request that was sent."""
-        tallies.close(ticket, outcome, now, compiles=compiles, timed=timed)
+        tallies.close(ticket, outcome, now, compiles=compiles, timed=timed, compiled=compiled)
         self._pulse(tallies, role, outcome)
 
     def book(self, tallies: Tallies, role: Role, lane: Lane, arrived: float, outcome: Outcome) -> None:

@@ -36,7 +36,8 @@ from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
 from gateway.core.verdict import Verdict, VerdictName
 from gateway.ports import ArmHealth, Clock, Store, StoreUnavailable
-from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, hold, live_requests, tripped
+from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, live_requests, tripped
+from gateway.runtime.figures import figures
 from gateway.runtime.ledger import Entry, Ledger
 from gateway.runtime.replica import Replica
 
@@ -47,6 +48,11 @@ ANSWER_WITHIN_S = 1.0
 """How long the answer to a rollback waits for the journal; the rollback itself does not."""
 MOVE_AGAIN_S = 1.0
 IDENTITY_DIGEST = "identity_digest"
+RECORDS = frozenset({"rollback", "refused", "done", "pause", "inconclusive"})
+"""Kinds of journal lines that say where a run stands and carry its numbers."""
+AFTERWARDS = frozenset({str(State.ROLLED_BACK)})
+"""A rollback asked for in these states repeats one and ends nothing."""
+RECALL_LINES = 500
 UNKNOWN = ArmHealth(ready=False, detail="not polled yet")
 
 
@@ -100,6 +106,7 @@ class Conductor:
         self.baseline_seen_ready = False
         self.candidate_was_ready = False
         self.last_time_to_zero_s: float | None = None
+        self.record: JournalEntry | None = None
 
     # -- the arms in their roles ------------------------------------------------------------------------------------
 
@@ -125,6 +132,7 @@ class Conductor:
         self.analyst.observe(epoch=self.rollout.epoch, now=now, window_s=self._window_s())
         self.rollout, effects = transition(self.rollout, Restarted(arms=self._configured()), now)
         self.candidate_was_ready = self.rollout.state in ROUTED  # validation saw it ready, in this epoch
+        self._keep(_lines(effects))
         self._apply_effects(effects, now, checkpoint)
         await self.store.save(self.rollout, _lines(effects), now)
         self._log(_lines(effects))
@@ -167,7 +175,9 @@ class Conductor:
 
     async def roll_back(self, *, who: str, reason: str) -> Applied:
         """Accepted in every state. Waits for the workers' acknowledgement, for no other command, and for no store."""
-        applied = await self._measure(self._less_traffic(RollBack(who=who, reason=reason)))
+        verdict, seen = self.analyst.verdict, figures(self.analyst, self.clock.wall())
+        event = RollBack(who=who, reason=reason, verdict=verdict, figures=seen)
+        applied = await self._measure(self._less_traffic(event))
         try:
             await self.ledger.settle(ANSWER_WITHIN_S)
         except StoreUnavailable:
@@ -199,22 +209,26 @@ class Conductor:
             self._begin(event)
         verdict = self.analyst.look(self.clock.wall())
         if (worker := self.analyst.tripped_by) and self.rollout.state in ROUTED:
-            verdict = verdict if _rolls_back(verdict) else tripped(worker, verdict)
+            verdict = verdict if _rolls_back(verdict) else tripped(worker, self.analyst.trip, verdict)
         if verdict is not None and self.rollout.state in ROUTED:
             self._obey(verdict)
 
     def _obey(self, verdict: Verdict) -> None:
         match verdict.name:
             case VerdictName.ROLL_BACK:
-                rolled = self._less_traffic(Judged(verdict=verdict))
+                rolled = self._less_traffic(self._seen(verdict))
                 self.analyst.verdict = verdict
                 self._measuring = self._spawn(self._measured(rolled))
             case VerdictName.ADVANCE if reason := self._freeze():
-                self.analyst.verdict = hold("frozen", f"The evidence is complete, but nothing advances: {reason}.")
+                text = f"The evidence is complete, but nothing advances: {reason}."
+                self.analyst.verdict = replace(verdict, name=VerdictName.HOLD, reason="frozen", text=text)
             case VerdictName.ADVANCE | VerdictName.INCONCLUSIVE:
-                self._begin(Judged(verdict=verdict))
+                self._begin(self._seen(verdict))
             case VerdictName.HOLD:
                 return
+
+    def _seen(self, verdict: Verdict) -> Judged:
+        return Judged(verdict=verdict, figures=figures(self.analyst, self.clock.wall()))
 
     def _freeze(self) -> str | None:
         """Why no advance is allowed now, whatever the evidence says."""
@@ -288,6 +302,7 @@ class Conductor:
         self.rollout = after
         if isinstance(event, Start | Validated):
             self.candidate_was_ready = isinstance(event, Validated)
+        self._keep(lines)
         self._apply_effects(effects, now, None)
         self._route()
         self._log(lines)
@@ -305,6 +320,8 @@ class Conductor:
         version = self._route()
         self._apply_effects(effects, now, None)
         lines = _lines(effects)
+        if after.run is not before.run:
+            self._keep(lines)
         self.ledger.owe(Entry(after, lines, now))
         self._log(lines)
         return Rolled(after, version, decided, lines[0].text, ended=after.run is not before.run)
@@ -380,6 +397,30 @@ class Conductor:
             await self.store.checkpoint(self.rollout.epoch, state)
         except StoreUnavailable as error:
             log.error("no checkpoint", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
+
+    def _keep(self, lines: list[JournalEntry]) -> None:
+        """Remembers the line that says where the run stands and on which numbers; a start forgets it."""
+        for line in lines:
+            if line.kind in RECORDS:
+                self.record = line
+            elif line.kind == "start":
+                self.record = None
+
+    async def recall(self) -> JournalEntry | None:
+        """That line, from the journal after a restart; None when there is none, or the store does not give it."""
+        run = self.rollout.run
+        if self.record is not None or run is None:
+            return self.record
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                lines = await self.store.history(limit=RECALL_LINES, run_id=run.run_id)
+        except (StoreUnavailable, TimeoutError):
+            return None
+        found = [line for line in lines if line.kind in RECORDS and line.data.get("state") not in AFTERWARDS]
+        if self.record is None and found and self.rollout.run is not None and self.rollout.run.run_id == run.run_id:
+            last = found[-1]
+            self.record = JournalEntry(kind=last.kind, who=last.who, text=last.text, data=last.data)
+        return self.record
 
     def _log(self, lines: list[JournalEntry]) -> None:
         for line in lines:

@@ -308,6 +308,7 @@ class LiveRequest:
             proxy.clock.monotonic(),
             compiles=book.compiles,
             timed=book.timed,
+            compiled=book.compiled,
         )
 
     def _begin_stream(self, which: Leg) -> None:

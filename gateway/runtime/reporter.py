@@ -92,6 +92,7 @@ class Reporter:
                 in_flight=(self._in_flight(Role.BASELINE), self._in_flight(Role.CANDIDATE)),
                 connections=(self._arms.connections(Role.BASELINE), self._arms.connections(Role.CANDIDATE)),
                 copies=books.take_copies(),
+                compiled=books.current.take_compiled(),
             )
         )
 
@@ -114,4 +115,5 @@ class Reporter:
             recent_failovers=0,
             in_flight=(0, 0),
             connections=(0, 0),
+            compiled=tallies.take_compiled(),
         )

@@ -205,10 +205,16 @@ class Copy:
         if self._role is Role.BASELINE and outcome is not Outcome.SHED:
             self._tallies.drop(self._ticket)
             return
-        compiles = self._head.compiles if self._head is not None else 0
-        timed = self._head is None or not self._head.event_stream
+        head = self._head
         shadow.books.close(
-            self._tallies, self._ticket, self._role, outcome, self._ticket.ended, compiles=compiles, timed=timed
+            self._tallies,
+            self._ticket,
+            self._role,
+            outcome,
+            self._ticket.ended,
+            compiles=head.compiles if head is not None else 0,
+            timed=head is None or not head.event_stream,
+            compiled=head.compiled if head is not None else (),
         )
 
     def _outcome(self) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.core.histogram import Histogram
 from gateway.core.snapshot import LatencyCounts, WindowCounts
-from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
+from gateway.core.types import MOST_SHAPES, OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
 
 Limits = tuple[float | None, float | None, float | None]
 """Latency limits in seconds for the three latency metrics, None where unused."""
@@ -57,7 +57,17 @@ class Ticket:
 class Tallies:
     """Counts of one epoch. Wall times decide windows, monotonic times measure latency; both in seconds."""
 
-    __slots__ = ("_histograms", "_limits", "_open", "_shortest", "_visits", "_windows", "epoch", "window_s")
+    __slots__ = (
+        "_compiled",
+        "_histograms",
+        "_limits",
+        "_open",
+        "_shortest",
+        "_visits",
+        "_windows",
+        "epoch",
+        "window_s",
+    )
 
     def __init__(self, *, epoch: int, window_s: float, limits: Limits) -> None:
         self.epoch = epoch
@@ -67,6 +77,7 @@ class Tallies:
         self._visits: dict[object, float] = {}
         self._windows: dict[int, list[Tally | None]] = {}
         self._histograms: list[Histogram | None] = [None] * len(_LANES)
+        self._compiled: dict[str, int] = {}
 
     def set_limits(self, limits: Limits) -> None:
         """Limits of an open run are only tightened; what is counted already stays."""
@@ -87,12 +98,22 @@ class Tallies:
         self._open[id(ticket)] = ticket
         return ticket
 
-    def close(self, ticket: Ticket, outcome: Outcome, now: float, *, compiles: int = 0, timed: bool = True) -> None:
+    def close(
+        self,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: float,
+        *,
+        compiles: int = 0,
+        timed: bool = True,
+        compiled: tuple[str, ...] = (),
+    ) -> None:
         """The outcome of an open request; closing twice changes nothing.
 
         compiles: an answer that met a compile leaves the latency metrics, and is counted as excused.
         timed: False for answers whose total duration says nothing (event streams); so is one that came before its
             request had been sent.
+        compiled: the shapes of those compiles; they are kept for the candidate, in no window.
         """
         if not ticket.is_open:
             return
@@ -101,6 +122,8 @@ class Tallies:
         tally = self._tally(ticket.window, ticket.column)
         tally[OUTCOME_COUNT[outcome]] += 1
         tally[Count.COMPILES] += compiles
+        if compiled and _LANES[ticket.column][0] is Role.CANDIDATE:
+            self._name_shapes(compiled)
         latency = ticket.age(now)
         match outcome:
             case Outcome.CLIENT_FAULT:
@@ -155,6 +178,13 @@ class Tallies:
         self._windows = {}
         return windows, latencies
 
+    def take_compiled(self) -> dict[str, int]:
+        """Answers of the candidate that named a shape as compiled, by shape, since the last time."""
+        found = {shape: n for shape, n in self._compiled.items() if n}
+        for shape in found:
+            self._compiled[shape] = 0  # the name stays known, and so counts towards the bound
+        return found
+
     @property
     def open_since(self) -> float | None:
         """Wall time of arrival of the oldest open request."""
@@ -174,6 +204,11 @@ class Tallies:
         if tally is None:
             tally = row[column] = empty_tally()
         return tally
+
+    def _name_shapes(self, compiled: tuple[str, ...]) -> None:
+        for shape in compiled:
+            if shape in self._compiled or len(self._compiled) < MOST_SHAPES:
+                self._compiled[shape] = self._compiled.get(shape, 0) + 1
 
     def _histogram(self, column: int) -> Histogram:
         histogram = self._histograms[column]

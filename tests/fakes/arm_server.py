@@ -1,7 +1,8 @@
 """An arm of profile ``ours`` inside the test process: real HTTP on port 0, answers steered by the test.
 
 ``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
-``seen`` keeps what arrived, in order.
+``headers`` are added to every answer; ``turned`` answers with the vector of another text; ``seen`` keeps what arrived,
+in order.
 """
 
 import asyncio
@@ -38,6 +39,8 @@ class ArmServer:
     delay_s: float = 0.0
     answers: Callable[[str], int] = lambda text: 200
     garbage: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    turned: bool = False
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
     open: set[asyncio.Transport] = field(default_factory=set)
@@ -102,7 +105,7 @@ class ArmServer:
             return status, {"error": {"message": "no", "type": "t", "code": "shape_not_served", "param": None}}
         return 200, {
             "object": "list",
-            "data": [{"object": "embedding", "index": 0, "embedding": vector(text)}],
+            "data": [{"object": "embedding", "index": 0, "embedding": vector(text + "?" if self.turned else text)}],
             "model": "m",
             "usage": {"prompt_tokens": 1, "total_tokens": 1},
         }
@@ -150,7 +153,10 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         status, document = self._arm.respond(self._path, self._headers, self._body)
         body = msgspec.json.encode(document)
-        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in self._arm.headers.items())
+        head = (
+            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{more}\r\n"
+        ).encode()
         if self._arm.delay_s and self._path.startswith("/v1/"):
             asyncio.get_running_loop().call_later(self._arm.delay_s, self._write, head + body)
         else:

@@ -63,9 +63,10 @@ class FakeLeg:
         compiles: int = 0,
         events: bool = False,
         encoded: bool = False,
+        compiled: tuple[str, ...] = (),
     ) -> None:
         content_type = "text/event-stream" if events else "application/json"
-        self.owner.on_head(Head(status, [], content_type, length, compiles, events, encoded))
+        self.owner.on_head(Head(status, [], content_type, length, compiles, events, encoded, compiled))
 
     def body(self, data: bytes) -> None:
         if self.fate is None:

@@ -1,4 +1,4 @@
-"""The admin port: health, metrics, status, history and the commands. Litestar; guarded by guard.py."""
+"""The admin port: health, metrics, status, explanation, history and the commands. Litestar; guarded by guard.py."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +11,12 @@ from litestar.exceptions import HTTPException
 from litestar.params import FromPath, QueryParameter
 
 from gateway.adapters.asgi import views
+from gateway.core.explain import explain
 from gateway.core.plan import Plan, PlanError
 from gateway.core.run import NotNow
 from gateway.ports import StoreUnavailable
 from gateway.runtime.analyst import Analyst
+from gateway.runtime.case import present_case
 from gateway.runtime.conductor import Applied, Conductor
 from gateway.runtime.replica import Replica
 from wire import admin
@@ -114,7 +116,12 @@ def _reads(desk: Desk) -> list[Any]:
         lines = await desk.conductor.store.history(limit=limit, run_id=run_id)
         return admin.History(lines=[views.journal_line(line) for line in lines])
 
-    return [status, history]
+    @get(admin.EXPLAIN_PATH)
+    async def explanation() -> admin.Explanation:
+        case = await present_case(desk.conductor, desk.analyst)
+        return views.explanation(case, explain(case))
+
+    return [status, history, explanation]
 
 
 def _writes(desk: Desk) -> list[Any]:

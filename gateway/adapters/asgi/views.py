@@ -1,5 +1,6 @@
 """The rollout as the admin API shows it: core values in, wire structs out."""
 
+from gateway.core.explain import Case, Explained
 from gateway.core.histogram import Histogram
 from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.core.types import Count, Lane, Role
@@ -74,7 +75,7 @@ def _arm(conductor: Conductor, analyst: Analyst, replica: Replica, role: Role) -
         compiles=both(Count.COMPILES),
         breaker=max(scores, default=0.0),
         latency=latency_view(latencies.since_start(role)),
-        recent=latency_view(latencies.recent(role, conductor.clock.wall())),
+        recent=latency_view(analyst.latencies.recent(role, conductor.clock.wall())),  # of now, whatever has ended
     )
 
 
@@ -178,6 +179,27 @@ def _workers(replica: Replica) -> list[admin.WorkerView]:
         )
         for name, worker in sorted(replica.workers.items())
     ]
+
+
+def explanation(case: Case, explained: Explained) -> admin.Explanation:
+    rollout, run, verdict = case.rollout, case.rollout.run, case.verdict
+    ended = run is not None and run.outcome is not None
+    by_judge = verdict is not None and not (run is not None and run.rule in ("person", "configuration"))
+    blamed = (run.metric if ended and run is not None else None) or (verdict.metric if verdict and not ended else None)
+    return admin.Explanation(
+        at=case.now,
+        state=rollout.state.value,
+        weight=rollout.weight,
+        headline=explained.headline,
+        facts=[admin.Fact(label=fact.label, text=fact.text) for fact in explained.facts],
+        next=explained.next,
+        run_id=run.run_id if run else None,
+        verdict=verdict.name.value if verdict is not None and by_judge else None,
+        outcome=str(run.outcome) if run is not None and run.outcome else None,
+        metric=str(blamed) if blamed else None,
+        rule=run.rule if run else None,
+        shapes=list(explained.shapes),
+    )
 
 
 def journal_line(line: JournalLine) -> admin.JournalLine:

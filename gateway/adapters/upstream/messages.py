@@ -42,7 +42,7 @@ def _authority(arm: ArmSnapshot) -> str:
 
 def read_head(status: int, headers: Headers) -> tuple[Head, bool]:
     """The head, and whether the body comes in chunks."""
-    content_type, length, compiles, encoded, chunked = "", None, 0, False, False
+    content_type, length, compiles, compiled, encoded, chunked = "", None, 0, b"", False, False
     for name, value in headers:
         if name == b"content-length":
             length = int(value)  # the parser has refused what is no number
@@ -54,11 +54,15 @@ def read_head(status: int, headers: Headers) -> tuple[Head, bool]:
             encoded = value.strip().lower() not in (b"", b"identity")
         elif name == _COMPILES:
             compiles = int(value) if value.isdigit() and len(value) < 10 else 0
+        elif name == _COMPILED:
+            compiled = value
     event_stream = content_type.split(";", 1)[0].strip().lower() == "text/event-stream"
-    return Head(status, headers, content_type, length, compiles, event_stream, encoded), chunked
+    shapes = names.parse_compiled(compiled.decode("latin-1")) if compiles > 0 else ()
+    return Head(status, headers, content_type, length, compiles, event_stream, encoded, shapes), chunked
 
 
 _EPOCH: Final = names.EPOCH.encode()
 _DEADLINE: Final = names.DEADLINE_MS.encode()
 _COMPILES: Final = names.COMPILES.encode()
+_COMPILED: Final = names.COMPILED.encode()
 _SHADOW_LINE: Final = names.SHADOW.encode() + b": 1\r\n"

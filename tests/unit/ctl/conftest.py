@@ -11,6 +11,8 @@ import pytest
 from wire.admin import (
     ArmView,
     CommandResult,
+    Explanation,
+    Fact,
     History,
     JournalLine,
     LatencyView,
@@ -67,6 +69,15 @@ def status(**changes: Any) -> Status:
     return Status(**(fields | changes))
 
 
+def explanation(**changes: Any) -> Explanation:
+    fields: dict[str, Any] = {
+        "at": AT, "state": "rolled_back", "weight": 0, "headline": "Rolled back from 10 % for lat_p95: 9 % too slow.",
+        "facts": [Fact(label="Seen", text="38 of 412 " * 20), Fact(label="Zero", text="31 ms")],
+        "next": 'Change one thing. Then begin again: `canaryctl start PLAN --reason "..."`', "run_id": "r7",
+    }  # fmt: skip
+    return Explanation(**(fields | changes))
+
+
 class FakeAdmin:
     """Steer it by ``answers``: (method, path) to (status, body). ``requests`` keeps what came: method, path with
     query, headers in lower case, body."""
@@ -79,6 +90,7 @@ class FakeAdmin:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.answers: dict[tuple[str, str], tuple[int, Any]] = {
             ("GET", "/v1/status"): (200, status()),
+            ("GET", "/v1/explain"): (200, explanation()),
             ("GET", "/v1/history"): (200, History(lines=lines)),
             ("POST", "/v1/start"): (200, result),
             **{
@@ -125,5 +137,5 @@ def admin() -> Iterator[FakeAdmin]:
 
 @pytest.fixture
 def sample() -> Any:
-    """Makers of a status and a run with given fields changed."""
-    return {"status": status, "run": run_view}
+    """Makers of a status, a run and an explanation with given fields changed."""
+    return {"status": status, "run": run_view, "explanation": explanation}

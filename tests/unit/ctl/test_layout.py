@@ -48,3 +48,13 @@ def test_paragraph_wraps_beside_its_label() -> None:
 def test_nothing_in_the_journal_steers_the_terminal() -> None:
     """Escape sequences and bells are shown as replacement characters; text of any language stays."""
     assert printable("a\x1b[2Jb\x07 zurück 日本") == "a\ufffd[2Jb\ufffd zurück 日本"
+
+
+def test_no_line_ends_within_a_command_or_before_a_unit() -> None:
+    """A command can be copied, and a number keeps its unit."""
+    text = " ".join(["word"] * 17) + ' 12 % `canaryctl start PLAN --reason "..."` ' + "word " * 9 + "400 ms"
+    for width in range(8, 60):
+        lines = paragraph("", text, indent=width)
+        assert any('`canaryctl start PLAN --reason "..."`' in line for line in lines)
+        assert not any(line.rstrip().endswith(("12", "400")) for line in lines)
+        assert all(len(line) <= WIDTH for line in lines)

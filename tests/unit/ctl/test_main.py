@@ -34,6 +34,26 @@ def test_json_prints_the_answer_as_it_is(admin: Any, capsys: pytest.CaptureFixtu
         assert json.loads(capsys.readouterr().out)["state"] == "stepping"
 
 
+def test_explain_prints_headline_facts_and_next(admin: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """explain exits 0 as status does; --json prints the gateway's own body."""
+    assert main(["--url", admin.url, "explain"]) == 0
+    assert capsys.readouterr().out.startswith("Rolled back from 10 % for lat_p95")
+    assert main(["--url", admin.url, "explain", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] == "r7"
+    admin.answers["GET", "/v1/explain"] = (401, Refusal(error="a token is needed", reason="no_token"))
+    assert main(["--url", admin.url, "explain"]) == 1
+    assert "operator.token" in capsys.readouterr().err
+
+
+def test_refusals_and_rollbacks_point_at_explain(admin: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """That is where the reason stands."""
+    assert main(["--url", admin.url, "rollback", "--reason", "x"]) == 0
+    assert "`canaryctl explain`" in capsys.readouterr().out
+    admin.answers["POST", "/v1/commands/pause"] = (409, Refusal(error="not now", reason="not_now"))
+    assert main(["--url", admin.url, "pause", "--reason", "x"]) == 1
+    assert "`canaryctl explain` why" in capsys.readouterr().err
+
+
 def test_commands_send_reason_who_and_token(admin: Any, tmp_path: Path) -> None:
     """Every command posts JSON with reason and caller and the bearer token of the file."""
     (tmp_path / "token").write_text("secret\n")

@@ -43,7 +43,7 @@ MESSAGES = [
         windows=[WindowCounts(window=3, role=Role.BASELINE, lane=Lane.CLIENT, tally=empty_tally())],
         latencies=[LatencyCounts(role=Role.CANDIDATE, lane=Lane.COPY, bins=[(1, 2)])],
         open_since=None, breaker=(0.0, 16.0), seconds=[(1, 0, 2, 2)], tripped=True, recent_failovers=4,
-        in_flight=(0, 1), connections=(2, 3), copies={"candidate:sent": 1},
+        in_flight=(0, 1), connections=(2, 3), copies={"candidate:sent": 1}, compiled={"4x128": 2},
     ),
     pair(),
 ]  # fmt: skip

@@ -299,6 +299,17 @@ def test_no_connection_to_a_candidate_without_a_way_back() -> None:
     assert play.effects[1] == Fail(FailReason.UPSTREAM_FAILED, after_failover=False)
 
 
+@pytest.mark.parametrize("status", [200, 503])
+def test_shapes_are_booked_with_the_compiles(status: int) -> None:
+    """Whether the answer is used or failed over."""
+    play = Play()
+    answer = Head(status, [], "application/json", 10, 2, False, False, ("4x128", "1x128"))
+    effects = [*play.exchange.on_head(Leg.FIRST, answer, 1.0, baseline=Standing.ABLE)]
+    effects += play.exchange.on_complete(Leg.FIRST, 1.0, baseline=Standing.ABLE)
+    (booked,) = [effect for effect in effects if isinstance(effect, Book)]
+    assert (booked.compiles, booked.compiled) == (2, ("4x128", "1x128"))
+
+
 def test_compiles_are_booked_with_the_answer() -> None:
     """An answer that met a compile carries it into the books."""
     assert Book(Role.CANDIDATE, Outcome.OK, 2) in Play().whole(Leg.FIRST, 200, compiles=2).effects

@@ -3,6 +3,8 @@
 import pytest
 
 from gateway.core.findings import (
+    BreakerCounts,
+    CompileCounts,
     MetricRow,
     breaker_sentence,
     evidence_sentence,
@@ -78,7 +80,8 @@ def test_the_evidence_sentence_has_evidence_and_bar() -> None:
 
 def test_the_breaker_sentence_has_both_arms() -> None:
     """Attempts, failures and scores of both arms."""
-    text = breaker_sentence(baseline=(90, 0), candidate=(10, 10), seconds=4, scores=(0.0, 16.0), bar=8.0)
+    seen = BreakerCounts(baseline=(90, 0), candidate=(10, 10), seconds=4, scores=(0.0, 16.0), bar=8.0)
+    text = breaker_sentence(seen)
     assert text == (
         "error: 10 of 10 (100 %) candidate attempts failed in the last 4 s (breaker score 16, bar 8);"
         " baseline: 0 of 90 (0 %) (score 0)."
@@ -90,5 +93,15 @@ def test_the_breaker_sentence_has_both_arms() -> None:
 )
 def test_the_recompile_sentence_says_which_step(answered: int | None, where: str) -> None:
     """Compiles are counted per step, and the sentence says in which."""
-    text = recompile_sentence(compiles=2, allowed=0, answered=answered)
-    assert f"recompile: 2 compiles on the candidate's request path {where}; allowed: 0" in text
+    text = recompile_sentence(CompileCounts(compiles=2, allowed=0, answered=answered))
+    assert f"recompile: answers met 2 compiles on the candidate's request path {where}; allowed: 0" in text
+
+
+def test_the_recompile_sentence_names_shapes() -> None:
+    """Those that compiled, most often first; of many the first six."""
+    few = CompileCounts(compiles=1, allowed=0, answered=412, shapes=("4x128", "1x128"))
+    assert "met 1 compile on the candidate's request path (shapes 4x128, 1x128) among 412 answers" in (
+        recompile_sentence(few)
+    )
+    many = CompileCounts(compiles=16, allowed=0, answered=1, shapes=tuple(f"{n}x8" for n in range(1, 17)))
+    assert "(shapes 1x8, 2x8, 3x8, 4x8, 5x8, 6x8 and 10 more)" in recompile_sentence(many)

@@ -157,7 +157,9 @@ def test_recompiles_come_first() -> None:
     beat(judge, baseline=FINE, candidate=SICK)
     verdict = judge.verdict(now=80.0)
     assert (verdict.name, verdict.metric, verdict.rule) == (VerdictName.ROLL_BACK, "recompile", "recompile")
-    assert "1 compiles" in verdict.text
+    assert "met 1 compile on" in verdict.text
+    assert verdict.compiles is not None
+    assert (verdict.compiles.compiles, verdict.compiles.allowed) == (1, 0)
     assert "allowed: 0" in verdict.text
 
 
@@ -673,3 +675,34 @@ def test_a_fired_rule_survives_a_restart() -> None:
     resumed = Judge(vector_plan(), first_window=0, resume=json.loads(json.dumps(judge.checkpoint())))
     assert resumed.verdict(now=6.0) == judge.verdict(now=6.0)
     assert resumed.verdict(now=6.0).rule == "breaker"
+
+
+def test_a_checkpoint_without_the_newer_fields_is_still_read() -> None:
+    """Shapes and the numbers behind a fired rule came later: an older checkpoint has the sentence alone."""
+    judge = started()
+    judge.close_window(0, HEALTHY, compiles=1, answered=50, shapes=("4x128",))
+    saved = json.loads(json.dumps(judge.checkpoint()))
+    del saved["shapes"]
+    for name in ("rows", "breaker", "compiles"):
+        del saved["stops"]["recompile"][name]
+    verdict = Judge(vector_plan(), first_window=0, resume=saved).verdict(now=10.0)
+    assert (verdict.rule, verdict.text, verdict.compiles) == ("recompile", judge.verdict(now=10.0).text, None)
+
+
+def test_the_breaker_tells_of_the_seconds_in_which_the_candidate_failed() -> None:
+    """Healthy seconds before it would make half of a total failure look like a third."""
+    judge = started()
+    beat(judge, baseline=FINE, candidate=FINE, seconds=9)
+    beat(judge, baseline=FINE, candidate=SICK, seconds=4)
+    seen = judge.verdict(now=13.0).breaker
+    assert seen is not None
+    assert (seen.candidate, seen.baseline, seen.seconds) == ((20, 20), (20, 0), 4)
+
+
+def test_a_conviction_keeps_its_rows() -> None:
+    """The table beside a rollback is the one it was decided on."""
+    judge = started()
+    feed(judge, SLOW, first=0, count=5)
+    before = judge.verdict(now=50.0).rows
+    feed(judge, HEALTHY, first=5, count=20)
+    assert judge.verdict(now=250.0).rows == before

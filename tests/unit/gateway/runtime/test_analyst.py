@@ -3,25 +3,32 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from fakes.control import PLAN
 
 from gateway.core.compare.parity import ParityStats
+from gateway.core.findings import BreakerCounts
 from gateway.core.plan import ParityPolicy, Plan
 from gateway.core.run import Run
-from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report
-from gateway.core.types import Count, Lane, Role
-from gateway.runtime.analyst import Analyst
+from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report, WindowCounts
+from gateway.core.types import MOST_SHAPES, Count, Lane, Role, empty_tally
+from gateway.core.verdict import Judge
+from gateway.runtime.analyst import Analyst, tripped
 
 
 def agree(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
     return True
 
 
-def report(at: float, *, epoch: int = 1, latencies: list[LatencyCounts] | None = None) -> Report:
+def report(
+    at: float, *, epoch: int = 1, latencies: list[LatencyCounts] | None = None, name: str = "w0", **more: Any
+) -> Report:
     return Report(
-        name="w0", version=1, epoch=epoch, at=at, windows=[], latencies=latencies or [], open_since=None,
-        breaker=(0.0, 0.0), seconds=[], tripped=False, recent_failovers=0, in_flight=(0, 0), connections=(0, 0),
-        copies={"candidate:sent": 2},
+        **{
+            "name": name, "version": 1, "epoch": epoch, "at": at, "windows": [], "latencies": latencies or [],
+            "open_since": None, "breaker": (0.0, 0.0), "seconds": [], "tripped": False, "recent_failovers": 0,
+            "in_flight": (0, 0), "connections": (0, 0), "copies": {"candidate:sent": 2}, **more,
+        }
     )  # fmt: skip
 
 
@@ -62,14 +69,16 @@ def test_a_pair_of_a_closed_window_is_late_and_nothing_else() -> None:
     assert analyst._seen_bodies == {}
 
 
-def test_the_last_minute_is_all_that_is_kept_for_recent_percentiles() -> None:
-    """Nobody has to ask for the status for old entries to go."""
-    analyst = judging()
+@pytest.mark.parametrize(("window_s", "kept"), [(10.0, 61), (1.0, 7)])
+def test_six_windows_are_all_that_is_kept_for_recent_percentiles(window_s: float, kept: int) -> None:
+    """A minute of the default rule, 6 s of the demo's; nobody has to ask for old entries to go."""
+    analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=1000.0)
+    analyst.observe(epoch=1, now=1000.0, window_s=window_s)
     for second in range(1000):
         bins = [LatencyCounts(role=Role.BASELINE, lane=Lane.LIVE, bins=[(100, 1)])]
         analyst.report(report(1000.0 + second, latencies=bins))
-    assert analyst.latencies.recent(Role.BASELINE, 1999.0).count <= 61
-    assert len(analyst.latencies._recent) <= 61
+    assert analyst.latencies.recent(Role.BASELINE, 1999.0).count == kept
+    assert len(analyst.latencies._recent) == kept
     assert analyst.latencies.since_start(Role.BASELINE).count == 1000
     assert analyst.copies == {"candidate:sent": 2000}
 
@@ -95,3 +104,45 @@ def test_a_judge_that_raises_shows_as_age_and_hold(monkeypatch: Any) -> None:
     assert verdict is not None
     assert (verdict.name, verdict.reason) == ("HOLD", "judge_failed")
     assert analyst.last_look == 1001.0
+
+
+def test_shapes_of_all_workers_merge_and_lead_with_the_most_frequent() -> None:
+    """Of this epoch alone, at most sixteen, and forgotten with it."""
+    analyst = judging()
+    analyst.report(report(1001.0, compiled={"4x128": 1, "1x128": 2}))
+    analyst.report(report(1001.0, name="w1", compiled={"4x128": 4}))
+    analyst.report(report(1001.0, epoch=0, compiled={"9x9": 9}))
+    assert analyst.shapes == ("4x128", "1x128")
+    analyst.report(report(1002.0, compiled={f"{n}x7": 1 for n in range(1, 40)}))
+    assert len(analyst.shapes) == MOST_SHAPES
+    analyst.stop(epoch=2, now=1003.0, window_s=10.0)
+    assert analyst.shapes == ()
+
+
+def test_the_judge_names_the_shapes() -> None:
+    """They come with the report whose window it closes."""
+    analyst = judging()
+    tally = empty_tally()
+    tally[Count.OK], tally[Count.COMPILES], tally[Count.EXCUSED] = 412, 3, 3
+    counts = WindowCounts(window=1001, role=Role.CANDIDATE, lane=Lane.LIVE, tally=tally)
+    analyst.report(report(1003.0, windows=[counts], compiled={"1x128": 1, "4x128": 2}))
+    verdict = analyst.look(1003.0)
+    assert verdict is not None
+    assert "answers met 3 compiles on the candidate's request path (shapes 4x128, 1x128) among 412" in verdict.text
+    resumed = Judge(analyst._plan or PLAN, first_window=0, resume=analyst.checkpoint())
+    assert resumed.verdict(now=1003.0).compiles == verdict.compiles
+
+
+def test_a_worker_that_trips_tells_what_it_saw_since_the_candidate_began_to_fail() -> None:
+    """Healthy seconds before it do not dilute the numbers; other workers' are not in them."""
+    analyst = judging()
+    analyst.report(report(1001.0, seconds=[(90, 0, 10, 0)] * 5))
+    analyst.report(report(1001.0, name="w1", seconds=[(90, 0, 10, 0)] * 5))
+    analyst.report(report(1003.0, seconds=[(90, 1, 10, 9), (90, 0, 10, 10)], tripped=True, breaker=(0.0, 16.0)))
+    assert analyst.tripped_by == "w0"
+    verdict = tripped("w0", analyst.trip, None)
+    assert verdict.breaker == BreakerCounts(
+        baseline=(180, 1), candidate=(20, 19), seconds=2, scores=(0.0, 16.0), bar=8.0
+    )
+    assert "19 of 20 (95 %) candidate attempts failed in the last 2 s" in verdict.text
+    assert "worker w0" in verdict.text

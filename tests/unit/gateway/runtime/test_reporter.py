@@ -61,6 +61,18 @@ def test_a_report_carries_what_was_counted_since_the_last() -> None:
     assert (second.windows, second.copies) == ([], {})
 
 
+def test_shapes_are_reported_with_their_epoch() -> None:
+    """As additions, like the counts they stand beside; a past epoch reports its own."""
+    desk = Desk()
+    old, now = desk.books.current, desk.clock.monotonic()
+    old.close(old.open(Role.CANDIDATE, Lane.LIVE, 25.0, now), Outcome.OK, now, compiles=1, compiled=("4x128",))
+    desk.reporter.report()
+    old.close(old.open(Role.CANDIDATE, Lane.LIVE, 25.0, now), Outcome.OK, now, compiles=1, compiled=("1x128",))
+    desk.books.begin_epoch(2, 10.0, (None, None, None))
+    desk.reporter.report()
+    assert [(r.epoch, r.compiled) for r in desk.sent] == [(1, {"4x128": 1}), (1, {"1x128": 1}), (2, {})]
+
+
 def test_a_report_counts_what_is_late_at_its_time() -> None:
     """An open request past its limit is in the very next report."""
     desk = Desk()

@@ -323,3 +323,23 @@ def test_a_pair_for_which_there_is_no_room_is_counted() -> None:
         assert stage.books.take_copies() == {"candidate:sent": 1, "candidate:ok": 1, "candidate:pair_dropped": 1}
 
     play(scenario)
+
+
+def test_shapes_that_copies_and_live_requests_met_are_counted_alike() -> None:
+    """Both ran on the candidate's request path."""
+
+    async def scenario() -> None:
+        stage = Stage(**TO_CANDIDATE)
+        stage.take()
+        copy = copy_of(stage)
+        copy.head(200, compiles=1, compiled=("4x128",))
+        copy.complete()
+        stage.leg(Role.BASELINE).answer(200)
+        stage.follow(version=2, **TO_BASELINE)
+        stage.take()
+        live = stage.leg(Role.CANDIDATE)
+        live.head(200, compiles=1, compiled=("4x128", "1x128"))
+        live.complete()
+        assert stage.books.current.take_compiled() == {"4x128": 2, "1x128": 1}
+
+    play(scenario)

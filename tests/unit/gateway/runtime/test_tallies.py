@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.types import Count, Lane, Outcome, Role
+from gateway.core.types import MOST_SHAPES, Count, Lane, Outcome, Role
 from gateway.runtime.tallies import Tallies, Ticket
 
 LIMITS = (0.1, 0.5, 1.0)
@@ -122,6 +122,26 @@ def test_what_leaves_the_latency_metrics_leaves_them_altogether(values: dict[str
     assert window.tally[Count.OK] == 1
     assert (window.tally[Count.COMPILES], window.tally[Count.EXCUSED]) == ((3, 1) if "compiles" in values else (0, 0))
     assert latencies == []
+
+
+def test_shapes_are_kept_for_the_candidate_and_taken_once() -> None:
+    """Whatever the outcome and the lane; what the baseline compiles is nobody's evidence."""
+    book = tallies()
+    book.close(opened(book), Outcome.OK, 51.0, compiles=2, compiled=("4x128", "1x128"))
+    book.close(opened(book, lane=Lane.COPY), Outcome.FAILED, 51.0, compiles=1, compiled=("4x128",))
+    book.close(opened(book, role=Role.BASELINE), Outcome.OK, 51.0, compiles=1, compiled=("8x8",))
+    assert book.take_compiled() == {"4x128": 2, "1x128": 1}
+    assert book.take_compiled() == {}
+
+
+def test_no_more_than_sixteen_shapes_are_remembered_in_an_epoch() -> None:
+    """An arm that names ever new ones fills no memory; those known are still counted, also after a report."""
+    book = tallies()
+    for n in range(1, 100):
+        book.close(opened(book), Outcome.OK, 51.0, compiles=1, compiled=(f"{n}x8",))
+    assert len(book.take_compiled()) == MOST_SHAPES
+    book.close(opened(book), Outcome.OK, 51.0, compiles=2, compiled=("1x8", "777x8"))
+    assert book.take_compiled() == {"1x8": 1}
 
 
 def test_a_dropped_request_was_never_there() -> None:

@@ -236,3 +236,62 @@ def test_metrics_are_well_formed_and_follow_the_counts() -> None:
         assert families[metrics.GATEWAY_WEIGHT.name].samples[0].value == pytest.approx(0.1)
 
     ask(scenario)
+
+
+def test_explain_tells_a_run_from_beginning_to_end() -> None:
+    """Every state in the documented shape; the end with metric, rule, outcome and one change."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        async def explained() -> admin.Explanation:
+            answer = await client.get(admin.EXPLAIN_PATH)
+            assert answer.status_code == 200, answer.text
+            return msgspec.json.decode(answer.content, type=admin.Explanation)
+
+        assert (await explained()).headline.startswith("Idle: ")
+        await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        waiting = await explained()
+        assert (waiting.state, waiting.facts[-1].label) == ("validating", "Missing")
+        await make_ready(s)
+        await seconds(s, 5)
+        going = await explained()
+        assert (going.state, going.weight, going.verdict, going.outcome) == ("stepping", 1000, "HOLD", None)
+        await seconds(s, 12, failed=8)
+        end = await explained()
+        assert (end.state, end.verdict, end.outcome) == ("rolled_back", "ROLL_BACK", "ROLLED_BACK")
+        assert (end.metric, end.rule, end.run_id) == ("error", "evidence", "run1")
+        assert [fact.label for fact in end.facts][:5] == ["Seen", "Limit", "Baseline", "Samples", "Rule"]
+        assert end.next.count("Change one thing: ") == 1
+
+    ask(scenario)
+
+
+def test_explain_survives_the_store_and_claims_no_verdict_for_a_person() -> None:
+    """A rollback by hand while the store is down is explained from memory."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        await make_ready(s)
+        s.store.down = True
+        await client.post(
+            "/v1/commands/rollback", content=msgspec.json.encode({"reason": "pager", "who": "me"}), headers=WRITE
+        )
+        s.conductor.record = None  # as after a restart
+        answer = await client.get(admin.EXPLAIN_PATH)
+        assert answer.status_code == 200
+        told = msgspec.json.decode(answer.content, type=admin.Explanation)
+        assert (told.verdict, told.rule, told.metric) == (None, "person", None)
+        assert "pager" in told.headline
+        s.store.down = False
+
+    ask(scenario)
+
+
+def test_off_loopback_explain_needs_the_token() -> None:
+    """It is read like the status."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        assert (await client.get(admin.EXPLAIN_PATH)).status_code == 401
+        told = await client.get(admin.EXPLAIN_PATH, headers={"authorization": f"Bearer {TOKEN}"})
+        assert told.status_code == 200
+
+    ask(scenario, loopback=False)

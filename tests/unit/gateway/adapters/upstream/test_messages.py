@@ -70,6 +70,22 @@ def test_a_malformed_compile_count_counts_nothing(value: bytes) -> None:
     assert read_head(200, [(b"x-canary-compiles", value)])[0].compiles == 0
 
 
+@pytest.mark.parametrize(
+    ("compiles", "compiled", "shapes"),
+    [
+        (b"2", b"4x128, 1x128", ("4x128", "1x128")),
+        (b"2", b"4x128,\x1b[2J,<b>", ("4x128",)),
+        (b"0", b"4x128", ()),
+        (b"1", b"x" * 5000, ()),
+    ],
+)
+def test_the_shapes_of_an_answer_that_met_a_compile(compiles: bytes, compiled: bytes, shapes: tuple[str, ...]) -> None:
+    """They are read in either order of the headers, only beside a count, and only what is a shape."""
+    headers = [(b"x-canary-compiled", compiled), (b"x-canary-compiles", compiles)]
+    assert read_head(200, headers)[0].compiled == shapes
+    assert read_head(200, headers[::-1])[0].compiled == shapes
+
+
 def test_identity_is_no_encoding() -> None:
     """And chunked is seen."""
     head, chunked = read_head(200, [(b"content-encoding", b"identity"), (b"transfer-encoding", b"chunked")])

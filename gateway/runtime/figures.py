@@ -1,0 +1,78 @@
+"""The figures of this moment, read from what the analyst has counted."""
+
+from gateway.core.compare.parity import Disagreement, ParityStats
+from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.histogram import Histogram
+from gateway.core.types import Count, Lane, Role
+from gateway.runtime.analyst import Analyst, live_requests
+
+
+def figures(analyst: Analyst, now: float) -> Figures:
+    """What was counted since judging began, at wall time ``now``."""
+    return Figures(
+        baseline=_arm(analyst, Role.BASELINE, now),
+        candidate=_arm(analyst, Role.CANDIDATE, now),
+        clients=_clients(analyst),
+        pairs=_pairs(analyst.parity),
+        shapes=analyst.shapes,
+        recent_s=analyst.latencies.recent_s,
+    )
+
+
+def _arm(analyst: Analyst, role: Role, now: float) -> ArmFigures:
+    evidence, latencies = analyst.evidence, analyst.latencies
+    lanes = (Lane.LIVE, Lane.COPY) if role is Role.CANDIDATE else (Lane.LIVE,)
+
+    def both(count: Count) -> int:
+        return sum(evidence.total(role, lane, count) for lane in lanes)
+
+    return ArmFigures(
+        live=live_requests(evidence, role),
+        copies=evidence.total(role, Lane.COPY, Count.OK, Count.FAILED) if role is Role.CANDIDATE else 0,
+        failed=both(Count.FAILED),
+        unavailable=both(Count.UNAVAILABLE),
+        refused=both(Count.REFUSED),
+        compiles=both(Count.COMPILES),
+        total=_percentiles(latencies.since_start(role)),
+        recent=_percentiles(latencies.recent(role, now)),
+    )
+
+
+def _percentiles(histogram: Histogram) -> Percentiles:
+    def at(q: float) -> float | None:
+        value = histogram.quantile(q)
+        return None if value is None else round(value * 1000, 2)
+
+    return Percentiles(count=histogram.count, p50=at(0.5), p95=at(0.95))
+
+
+def _clients(analyst: Analyst) -> ClientFigures:
+    evidence = analyst.evidence
+    by_role = {role: evidence.total(role, Lane.CLIENT, Count.OK) for role in Role}
+    return ClientFigures(
+        answered=sum(by_role.values()),
+        failed=sum(evidence.total(role, Lane.CLIENT, Count.FAILED) for role in Role),
+        by_candidate=by_role[Role.CANDIDATE],
+        failed_over=evidence.total(Role.CANDIDATE, Lane.LIVE, Count.FAILED_OVER),
+        spared=evidence.total(Role.CANDIDATE, Lane.LIVE, Count.REFUSED),
+    )
+
+
+def _pairs(stats: ParityStats) -> PairFigures:
+    bad = {str(kind): n for kind, n in stats.kinds.items() if n and str(kind) != "ok"}
+    kinds = tuple(sorted(bad.items(), key=lambda found: (-found[1], found[0])))
+    worst = _worst(stats, kinds[0][0] if kinds else "")
+    return PairFigures(
+        pairs=stats.pairs,
+        bad=stats.bad,
+        min_cosine=stats.min_cosine,
+        max_abs=stats.max_abs,
+        kinds=kinds,
+        worst_id=worst.request_id if worst else "",
+        worst=worst.detail if worst else "",
+    )
+
+
+def _worst(stats: ParityStats, kind: str) -> Disagreement | None:
+    """The worst pair of the kind that is seen most; of any kind when none of those was kept."""
+    return next((pair for pair in stats.worst if pair.kind == kind), stats.worst[0] if stats.worst else None)
