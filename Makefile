@@ -10,13 +10,14 @@ PACKAGES := wire server gateway ctl loadtest demo
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo [SCENARIO=good|crash]  a real canary on this machine, watched live"
-	@echo "make demo-all                    every scenario, one after the other"
-	@echo "make test                        all checks and tests that need only Python"
-	@echo "make test-tools                  tests that need Debian's tools (installs them as root)"
-	@echo "make check                       lint, types, import contract, unit tests"
-	@echo "make lock                        writes locks/*.txt from locks/*.in"
-	@echo "make clean-all                   removes everything that make created"
+	@echo "make demo [SCENARIO=NAME]  a real canary on this machine, watched live; NAME is one of"
+	@echo "                           good crash slow wrong recompile flap refuse"
+	@echo "make demo-all              every scenario, one after the other, and a table of how they ended"
+	@echo "make test                  all checks and tests that need only Python"
+	@echo "make test-tools            tests that need Debian's tools (installs them as root)"
+	@echo "make check                 lint, types, import contract, unit tests"
+	@echo "make lock                  writes locks/*.txt from locks/*.in"
+	@echo "make clean-all             removes everything that make created"
 
 $(VENV)/.fresh: locks/dev.txt locks/weights.txt pyproject.toml scripts/install-venv
 	@scripts/install-venv
@@ -26,7 +27,7 @@ demo: $(VENV)/.fresh
 	@$(RUN) -m demo --scenario $(SCENARIO)
 
 demo-all: $(VENV)/.fresh
-	@$(RUN) -m demo --scenario good && $(RUN) -m demo --scenario crash
+	@$(RUN) -m demo --scenario all
 
 lint: $(VENV)/.fresh
 	@$(VENV)/bin/ruff check .

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from demo import summary
 from demo.failures import DemoFailed
 from demo.options import Options, parse
 from demo.play import Play
@@ -21,21 +22,45 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parse(argv)
+    """Plays one scenario, or all of them; one that fails or ends otherwise than expected does not stop the others."""
+    plays = parse(argv)
+    results: list[Result] = []
+    try:
+        # All at once: of a series that is broken off no older result is left to be mistaken for its own.
+        for options in plays:
+            _clear(options)
+        for options in plays:
+            result = _played(options)
+            if result is not None:
+                results.append(result)
+    except OSError as unwritable:
+        return _failed(plays[0], unwritable)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        print("demo: interrupted; everything it started was stopped", file=sys.stderr)
+        return _INTERRUPTED
+    if len(plays) > 1:
+        print("\n" + "\n".join(summary.table(results)))
+        print(f"\n{sum(result.passed for result in results)} of {len(plays)} scenarios ended as expected")
+    return 0 if len(results) == len(plays) and all(result.passed for result in results) else 1
+
+
+def _played(options: Options) -> Result | None:
+    """The result of one scenario, reported and written; None when it could not be played to its end."""
     path = options.results / "result.json"
     try:
-        _clear(options)
         result = asyncio.run(_perform(options))
         path.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     except (DemoFailed, OSError) as failed:
-        print(f"demo: {failed}", file=sys.stderr)
-        print(f"demo: logs are in {options.results / 'logs'}", file=sys.stderr)
-        return 1
-    except asyncio.CancelledError:
-        print("demo: interrupted; everything it started was stopped", file=sys.stderr)
-        return _INTERRUPTED
-    print(f"\n{report(result)}\n\nresult: {path}")
-    return 0 if result.passed else 1
+        _failed(options, failed)
+        return None
+    print(f"\n{report(result)}\n\nresult: {path}", flush=True)
+    return result
+
+
+def _failed(options: Options, reason: Exception) -> int:
+    print(f"demo: {options.scenario.name}: {reason}", file=sys.stderr)
+    print(f"demo: logs are in {options.results / 'logs'}", file=sys.stderr)
+    return 1
 
 
 async def _perform(options: Options) -> Result:

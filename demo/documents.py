@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from demo.scenarios import LENGTHS, Scenario
 from demo.weights import MODEL, SHA256
 
 API_VERSION: Final = "canary/v1"
 ROLLOUT: Final = "demo"
 BATCH: Final = (1, 4, 8)
-LENGTH: Final = (16, 32, 64, 128)
-CATALOGUE: Final = f"{','.join(map(str, BATCH))}x{','.join(map(str, LENGTH))}"
-LARGEST: Final = f"{BATCH[-1]}x{LENGTH[-1]}"
 STEPS: Final = (0, 10, 50, 100)  # percent
 COSINE_MIN: Final = 0.99  # bfloat16 against float32
 
@@ -22,6 +20,10 @@ BAKE_S: Final = 15.0
 
 # What a migration from this baseline to this candidate changes, on purpose.
 DIFFERENCES: Final = ("device", "dtype", "compiled", "emulated", "torch_tpu", "libtpu", "topology")
+
+# The gateway waits for an answer's first byte at least so long, and always longer than what the slow scenario delays.
+FIRST_BYTE_S: Final = 10.0
+FIRST_BYTE_LIMITS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,25 @@ CANDIDATE: Final = Arm(
 ARMS: Final = (BASELINE, CANDIDATE)
 
 
-def server(arm: Arm, *, weights: Path, cache_dir: Path, ports_file: Path, access_log: Path) -> dict[str, Any]:
-    return {
+def lengths(arm: Arm, scenario: Scenario) -> tuple[int, ...]:
+    """The declared lengths of an arm's catalogue."""
+    return scenario.candidate_lengths if arm is CANDIDATE else LENGTHS
+
+
+def catalogue(arm: Arm, scenario: Scenario) -> str:
+    """``1,4,8x16,32,64``."""
+    return f"{','.join(map(str, BATCH))}x{','.join(map(str, lengths(arm, scenario)))}"
+
+
+def largest(arm: Arm, scenario: Scenario) -> str:
+    """The arm's largest bucket, ``8x128``."""
+    return f"{BATCH[-1]}x{lengths(arm, scenario)[-1]}"
+
+
+def server(
+    arm: Arm, scenario: Scenario, *, weights: Path, cache_dir: Path, ports_file: Path, access_log: Path
+) -> dict[str, Any]:
+    document = {
         "apiVersion": API_VERSION,
         "kind": "Server",
         "model": {"name": MODEL, "path": str(weights), "format": "sentence-transformers", "sha256": SHA256},
@@ -51,7 +70,7 @@ def server(arm: Arm, *, weights: Path, cache_dir: Path, ports_file: Path, access
         "dtype": arm.dtype,
         "matmul_precision": "highest",
         "threads": 1,
-        "catalogue": {"batch": list(BATCH), "length": list(LENGTH)},
+        "catalogue": {"batch": list(BATCH), "length": list(lengths(arm, scenario))},
         "listen": {"host": "127.0.0.1", "port": 0},
         "admin": {"host": "127.0.0.1", "port": 0},
         "cache_dir": str(cache_dir),
@@ -59,11 +78,21 @@ def server(arm: Arm, *, weights: Path, cache_dir: Path, ports_file: Path, access
         "access_log": str(access_log),
         "drain": {"delay_s": 0.0, "limit_s": 5.0},
     }
+    if arm is CANDIDATE and scenario.lenient:
+        document |= {"strict": False, "largest": {"batch": BATCH[-1], "length": LENGTHS[-1]}}
+    return document
 
 
 def gateway(
-    *, baseline_url: str, candidate_url: str, state_dir: Path, ports_file: Path, access_log: Path
+    *,
+    limit_ms: float,
+    baseline_url: str,
+    candidate_url: str,
+    state_dir: Path,
+    ports_file: Path,
+    access_log: Path,
 ) -> dict[str, Any]:
+    timeouts = {"first_byte_s": max(FIRST_BYTE_S, FIRST_BYTE_LIMITS * limit_ms / 1000)}
     return {
         "apiVersion": API_VERSION,
         "kind": "Gateway",
@@ -78,13 +107,19 @@ def gateway(
         "access_log": str(access_log),
         "drain": {"delay_s": 0.0, "limit_s": 5.0},
         "arms": {
-            "baseline": {"name": BASELINE.name, "url": baseline_url, "profile": "ours"},
-            "candidate": {"name": CANDIDATE.name, "url": candidate_url, "profile": "ours"},
+            "baseline": {"name": BASELINE.name, "url": baseline_url, "profile": "ours", "timeouts": timeouts},
+            "candidate": {"name": CANDIDATE.name, "url": candidate_url, "profile": "ours", "timeouts": timeouts},
         },
     }
 
 
-def plan(*, limit_ms: float, step_scale: float) -> dict[str, Any]:
+def differences(scenario: Scenario) -> list[str]:
+    """What the plan declares to differ; the baseline stays as it is in every scenario."""
+    catalogues = ["catalogue"] if scenario.candidate_lengths != LENGTHS or scenario.lenient else []
+    return [*DIFFERENCES, *catalogues, *(["strict"] if scenario.lenient else [])]
+
+
+def plan(scenario: Scenario, *, limit_ms: float, step_scale: float) -> dict[str, Any]:
     """The frozen plan: ``limit_ms`` is L, the latency that at most 5 % of answers may exceed."""
     return {
         "apiVersion": API_VERSION,
@@ -105,5 +140,5 @@ def plan(*, limit_ms: float, step_scale: float) -> dict[str, Any]:
         "min_step_s": MIN_STEP_S * step_scale,
         "max_step_s": MAX_STEP_S * step_scale,
         "bake_s": BAKE_S * step_scale,
-        "declared_differences": list(DIFFERENCES),
+        "declared_differences": differences(scenario),
     }

@@ -1,11 +1,9 @@
 """A TCP proxy before the candidate that can fail the way a machine fails. Its own process, on loopback only.
 
 ``python -m demo.fault_proxy --upstream 127.0.0.1:PORT --ports-file FILE`` writes ``{"data", "admin"}`` once it listens.
-On the admin port one line names the mode, and is answered by one line: ``crash`` -> ``ok crash``.
-
-pass    bytes go through
-crash   a connection is dropped as soon as bytes of a request arrive on it, new or kept alive, and so are the
-        connections whose answer had not begun; an answer that had begun is finished
+On the admin port one line names the mode, and is answered by one line: ``crash`` -> ``ok crash``. The modes are those
+of ``demo.faults``. It follows the HTTP/1.1 messages on each connection, so a kept-alive connection outlives a switch;
+clients that send a request before they have the answer to the last one are served one after the other.
 """
 
 import argparse
@@ -13,47 +11,110 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
-from demo.scenarios import FaultMode
+from demo.faults import Crash, Flap, Mode, Pass, Slow, Wrong, is_down, parse, rotate_rows
+from demo.messages import (
+    HEAD_END,
+    HEAD_LIMIT,
+    Answer,
+    BrokenMessage,
+    Request,
+    parse_answer,
+    parse_request,
+    pass_body,
+    with_length,
+)
+from wire import openai
 from wire.admin import Ports
 
-_CHUNK: Final = 64 * 1024
 _CONNECT_S: Final = 5.0
-_MODES: Final[tuple[FaultMode, ...]] = get_args(FaultMode)
+HELD_LIMIT: Final = 16 * 1024 * 1024  # a longer answer goes through `wrong` as it is
+READY_PATH: Final = "/v2/health/ready"
+_UNREADY_BODY: Final = b'{"ready":false}'
+_UNREADY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_UNREADY_BODY), _UNREADY_BODY)
+)
+
+
+@dataclass(slots=True)
+class Counts:
+    """``dropped`` connections (``broken``: those among them whose bytes were no message); answers; denied polls."""
+
+    dropped: int = 0
+    broken: int = 0
+    delayed: int = 0
+    rotated: int = 0
+    denied: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"dropped {self.dropped} connections ({self.broken} of them broken), delayed {self.delayed} answers,"
+            f" rotated {self.rotated} answers, denied {self.denied} readiness polls"
+        )
 
 
 class Link:
-    """One client connection and its upstream one. ``awaiting``: a request went up, no byte came back yet."""
+    """One client connection and its upstream one. ``awaiting``: a request is there, no byte of its answer was sent."""
 
-    def __init__(self, client: asyncio.StreamWriter, upstream: asyncio.StreamWriter) -> None:
-        self._client = client
-        self._upstream = upstream
+    def __init__(
+        self,
+        client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        self.from_client, self.to_client = client
+        self.from_upstream, self.to_upstream = upstream
         self.awaiting = False
+        self.dropped = False
+        self.request: Request | None = None
+        self.answered = asyncio.Event()
+        self.answered.set()
+
+    def asked(self, request: Request) -> None:
+        """A request goes up; its answer is outstanding until ``finished``."""
+        self.request = request
+        self.answered.clear()
+
+    def finished(self) -> None:
+        self.request = None
+        self.answered.set()
 
     def drop(self) -> None:
-        self._client.transport.abort()
-        self._upstream.transport.abort()
+        self.dropped = True
+        self.to_client.transport.abort()
+        self.to_upstream.transport.abort()
 
 
 class FaultProxy:
-    """``mode`` is what happens to connections now; ``dropped`` counts those it has cut."""
+    """``mode`` is what happens to messages now. ``clock`` gives seconds, ``sleep`` waits for some."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._host, self._port = host, port
-        self.mode: FaultMode = "pass"
-        self.dropped = 0
+        self._clock, self._sleep = clock, sleep
+        self.mode: Mode = Pass()
+        self._since = clock()
+        self.counts = Counts()
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def switch(self, mode: FaultMode) -> None:
+    def switch(self, mode: Mode) -> None:
         """From now on; a crash takes the requests that wait for an answer with it."""
-        self.mode = mode
-        if mode == "crash":
+        self.mode, self._since = mode, self._clock()
+        if isinstance(mode, Crash):
             for link in [link for link in self._links if link.awaiting]:
                 self._drop(link)
 
@@ -80,66 +141,124 @@ class FaultProxy:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_CONNECT_S):
-                upstream_reader, upstream_writer = await asyncio.open_connection(self._host, self._port)
+                upstream = await asyncio.open_connection(self._host, self._port, limit=HEAD_LIMIT)
         except OSError:  # includes the time-out
             writer.transport.abort()
             return
-        link = Link(writer, upstream_writer)
+        link = Link((reader, writer), upstream)
         self._links.add(link)
-        up = asyncio.create_task(self._up(link, reader, upstream_writer))
-        down = asyncio.create_task(self._down(link, upstream_reader, writer))
+        up = asyncio.create_task(self._follow(link, self._up))
+        down = asyncio.create_task(self._follow(link, self._down))
         try:
             await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (up, down):
                 task.cancel()
             await asyncio.gather(up, down, return_exceptions=True)
-            writer.close()
-            upstream_writer.close()
+            link.to_client.close()
+            link.to_upstream.close()
             self._links.discard(link)
+
+    async def _follow(self, link: Link, way: Callable[[Link], Awaitable[None]]) -> None:
+        try:
+            await way(link)
+        except (BrokenMessage, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            if not link.dropped:
+                self.counts.broken += 1
+                self._drop(link)
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await reader.readline():
                 writer.write(f"{self._obey(line)}\n".encode())
                 await writer.drain()
-        except ConnectionError:
-            pass  # whoever steers has left
+        except (ConnectionError, ValueError):
+            pass  # whoever steers has left, or sent a line without an end
         finally:
             writer.close()
 
     def _obey(self, line: bytes) -> str:
-        asked = line.decode("ascii", "replace").strip()
-        mode = next((mode for mode in _MODES if mode == asked), None)
-        if mode is None:
-            return f"mode: {asked!r} is not allowed; one of {', '.join(_MODES)}"
+        try:
+            mode = parse(line.decode("ascii", "replace"))
+        except ValueError as wrong:
+            return str(wrong)
         self.switch(mode)
         return f"ok {mode}"
 
-    async def _up(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(_CHUNK):
-            if self.mode == "crash":
+    async def _up(self, link: Link) -> None:
+        while first := await link.from_client.read(1):
+            await link.answered.wait()
+            if isinstance(self.mode, Crash):
                 self._drop(link)
                 return
             link.awaiting = True
-            writer.write(data)
-            await writer.drain()
+            head = first + await link.from_client.readuntil(HEAD_END)
+            request = parse_request(head)
+            if self._denies(request):
+                self.counts.denied += 1
+                link.awaiting = False
+                link.to_client.write(_UNREADY)
+                await link.to_client.drain()
+                continue
+            link.asked(request)
+            link.to_upstream.write(head)
+            await pass_body(link.from_client, link.to_upstream, request.body)
 
-    async def _down(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(_CHUNK):
-            link.awaiting = False
-            writer.write(data)
-            await writer.drain()
+    def _denies(self, request: Request) -> bool:
+        if not isinstance(self.mode, Flap) or request != Request("GET", READY_PATH, 0):
+            return False
+        return is_down(self.mode, self._clock() - self._since)
+
+    async def _down(self, link: Link) -> None:
+        while first := await link.from_upstream.read(1):
+            if link.request is None:
+                raise BrokenMessage("an answer to no request")
+            head = first + await link.from_upstream.readuntil(HEAD_END)
+            answer = parse_answer(head, link.request.method)
+            if answer.interim:
+                link.to_client.write(head)
+                continue
+            await self._answer(link, link.request, answer, head)
+            link.finished()
+
+    async def _answer(self, link: Link, request: Request, answer: Answer, head: bytes) -> None:
+        mode, held = self.mode, b""
+        if isinstance(mode, Slow) and request.method == "POST":
+            self.counts.delayed += 1
+            await self._sleep(mode.ms / 1000.0)
+        elif isinstance(mode, Wrong) and _is_embeddings(request, answer):
+            head, held = await self._rotated(link, answer, head)
+        link.awaiting = False
+        link.to_client.write(head + held)
+        await link.to_client.drain()
+        if not held:
+            await pass_body(link.from_upstream, link.to_client, answer.body)
+
+    async def _rotated(self, link: Link, answer: Answer, head: bytes) -> tuple[bytes, bytes]:
+        """Head and whole body of the answer, its rows rotated when it has several."""
+        assert isinstance(answer.body, int)
+        body = await link.from_upstream.readexactly(answer.body)
+        rotated = rotate_rows(body)
+        if rotated is None:
+            return head, body
+        self.counts.rotated += 1
+        return with_length(head, len(rotated)), rotated
 
     def _drop(self, link: Link) -> None:
-        self.dropped += 1
+        self.counts.dropped += 1
         link.drop()
+
+
+def _is_embeddings(request: Request, answer: Answer) -> bool:
+    if request.method != "POST" or request.path != openai.PATH or answer.status != 200 or not answer.is_json:
+        return False
+    return isinstance(answer.body, int) and 0 < answer.body <= HELD_LIMIT
 
 
 async def serve(host: str, port: int, ports_file: Path) -> None:
     """Until SIGTERM or SIGINT."""
     proxy = FaultProxy(host, port)
-    data = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
+    data = await asyncio.start_server(proxy.connected, "127.0.0.1", 0, limit=HEAD_LIMIT)
     control = await asyncio.start_server(proxy.steered, "127.0.0.1", 0)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -152,7 +271,7 @@ async def serve(host: str, port: int, ports_file: Path) -> None:
     data.close()
     control.close()
     await proxy.close()
-    print(f"dropped {proxy.dropped} connections", file=sys.stderr)
+    print(proxy.counts, file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

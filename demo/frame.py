@@ -49,7 +49,8 @@ def one_line(scene: Scene) -> str:
 
 
 def _head(scene: Scene) -> list[Line]:
-    title = f"tpu-canary demo   {scene.scenario.name}: {scene.scenario.title}"
+    turn = f"{scene.turn}   " if scene.turn else ""
+    title = f"tpu-canary demo   {turn}{scene.scenario.name}: {scene.scenario.title}"
     clock = f"{scene.phase}   {int(scene.now) // 60}:{int(scene.now) % 60:02d}"
     return [(f"{title:<{WIDTH - len(clock)}}{clock}", "title")]
 
@@ -160,7 +161,7 @@ def _wrapped(text: str) -> list[str]:
 
 def _fault(scene: Scene) -> Line:
     label = f"{'fault':<{_LABEL}}"
-    if scene.scenario.fault == "pass":
+    if scene.scenario.fault == "none":
         return f"{label}none in this scenario", "dim"
     if scene.fault_at is None:
         return f"{label}begins after 5 s at 10 % or more: {scene.scenario.fault_text}", "dim"

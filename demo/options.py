@@ -9,14 +9,19 @@ from typing import Final
 
 from demo.scenarios import SCENARIOS, Scenario
 
+ALL: Final = "all"
 DEFAULT_CACHE: Final = Path(".cache/compile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``step_scale`` multiplies the step times of the demo preset; ``limit_s`` bounds the canary, warm-up apart."""
+    """One scenario. ``turn`` is its place among several, empty when it is the only one.
+
+    ``step_scale`` multiplies the step times of the demo preset; ``limit_s`` bounds the canary, warm-up apart.
+    """
 
     scenario: Scenario
+    turn: str = ""
     cache_dir: Path
     results: Path
     cold: bool = False
@@ -26,10 +31,10 @@ class Options:
     limit_s: float = 600.0
 
 
-def parse(argv: Sequence[str] | None) -> Options:
-    """Options with absolute paths. Ends the process with code 2 on wrong usage."""
+def parse(argv: Sequence[str] | None) -> list[Options]:
+    """Options of each scenario to play, with absolute paths. Ends the process with code 2 on wrong usage."""
     parser = argparse.ArgumentParser(prog="canary-demo", description=__doc__)
-    parser.add_argument("--scenario", choices=sorted(SCENARIOS), default="good")
+    parser.add_argument("--scenario", choices=[*SCENARIOS, ALL], default="good", help="default %(default)s")
     parser.add_argument("--cache-dir", type=Path, default=DEFAULT_CACHE, help="compile caches (default %(default)s)")
     parser.add_argument("--cold", action="store_true", help="empty the compile caches first")
     parser.add_argument("--results", type=Path, default=Path("demo-results"), help="folder for results and logs")
@@ -38,16 +43,21 @@ def parse(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--warm-up-limit", type=_positive, default=1200.0, help="seconds (default %(default)s)")
     parser.add_argument("--limit", type=_positive, default=600.0, help="seconds for the canary (default %(default)s)")
     given = parser.parse_args(argv)
-    return Options(
-        scenario=SCENARIOS[given.scenario],
-        cache_dir=given.cache_dir.resolve(),
-        results=given.results.resolve() / given.scenario,
-        cold=given.cold,
-        seed=given.seed,
-        step_scale=given.step_scale,
-        warm_up_limit_s=given.warm_up_limit,
-        limit_s=given.limit,
-    )
+    names = list(SCENARIOS) if given.scenario == ALL else [given.scenario]
+    return [
+        Options(
+            scenario=SCENARIOS[name],
+            turn=f"{number} of {len(names)}" if len(names) > 1 else "",
+            cache_dir=given.cache_dir.resolve(),
+            results=given.results.resolve() / name,
+            cold=given.cold and number == 1,
+            seed=given.seed,
+            step_scale=given.step_scale,
+            warm_up_limit_s=given.warm_up_limit,
+            limit_s=given.limit,
+        )
+        for number, name in enumerate(names, start=1)
+    ]
 
 
 def _positive(text: str) -> float:

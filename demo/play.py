@@ -1,37 +1,35 @@
 """The play: start everything, warm up, open the run, break what the scenario breaks, wait for the verdict, clean up."""
 
 import asyncio
-import os
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import httpx
-import msgspec
 
 from demo import cache, documents, load_view, probes, sizing
+from demo.cast import Cast
+from demo.chart import Sample
 from demo.decode import decode
 from demo.documents import BASELINE, CANDIDATE
 from demo.failures import DemoFailed
 from demo.options import Options
-from demo.processes import ChildDied, Crew
+from demo.processes import ChildDied
 from demo.referee import FaultTimer, has_figures, outcome_of
 from demo.result import Result, build
 from demo.scenarios import Outcome
 from demo.scene import Scene
 from demo.view import View
-from demo.weights import MODEL
 from wire.admin import Ports, Status
 
 _TICK_S: Final = 0.25
+_SAMPLE_S: Final = 1.0
 _START_LIMIT_S: Final = 30.0
 _LOAD_LIMIT_S: Final = 60.0
 _SETTLE_S: Final = 2.0  # traffic after the decision, so that clients are seen to be fine afterwards, too
 _GRACE_S: Final = 12.0
 _LOAD_GRACE_S: Final = 45.0
-_FOLDER: Final = Path(__file__).resolve().parent.parent
 
 Found = TypeVar("Found")
 
@@ -44,31 +42,29 @@ class Play:
 
     def __init__(self, options: Options, weights: Path, view: View, *, work: Path) -> None:
         self._options = options
-        self._weights = weights
         self._view = view
         self._zero = time.monotonic()
-        self._work = work
-        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONUNBUFFERED": "1"}
-        environment.pop("CANARY_ALLOW_EMULATOR", None)
-        self._crew = Crew(options.results / "logs", folder=_FOLDER, environment=environment)
-        self.scene = Scene(options.scenario)
+        self._cast = Cast(options, weights, work=work)
+        self._crew = self._cast.crew
+        self.scene = Scene(options.scenario, turn=options.turn)
         self._timer = FaultTimer(options.scenario)
         self._fault_began: float | None = None
+        self._opened = 0.0
+        self._series: list[Sample] = []
 
     async def run(self) -> Result:
         """From nothing to the outcome. Raises DemoFailed and OSError."""
         async with probes.client() as http:
             proxy = await self._start_servers(http)
             self.scene.sizing = self._size(await self._bucket_shares())
-            gateway, before = await self._start_gateway(http)
+            gateway, before = await self._start_gateway(http, self.scene.sizing)
             await self._start_load(gateway, self.scene.sizing)
-            opened = self._now()
-            plan = documents.plan(limit_ms=self.scene.sizing.limit_ms, step_scale=self._options.step_scale)
-            await gateway.start(plan, f"demo scenario {self._options.scenario.name}")
-            outcome = await self._canary(gateway, proxy)
+            await self._open_run(gateway, self.scene.sizing)
+            outcome = await self._canary(gateway, proxy, self.scene.sizing)
             decided = self._now()
             status = await self._settle(gateway)
             load = await self._stop_load()
+            explanation = await gateway.explain()
             journal = await gateway.history()
         return build(
             scenario=self._options.scenario,
@@ -79,9 +75,12 @@ class Play:
             sizing=self.scene.sizing,
             health=self.scene.health,
             journal=journal,
+            explanation=explanation,
+            series=self._series,
             step_scale=self._options.step_scale,
             fault_began=self._fault_began,
-            canary_s=decided - opened,
+            fault_at_s=None if self.scene.fault_at is None else self.scene.fault_at - self._opened,
+            canary_s=decided - self._opened,
             duration_s=self._now(),
         )
 
@@ -96,33 +95,17 @@ class Play:
         listening = {}
         for arm in documents.ARMS:
             self._phase(f"{arm.role} warm-up")
-            listening[arm.role] = await self._start_server(arm)
+            listening[arm.role] = await self._listening(arm.role, self._cast.server(arm))
             await self._warm_up(arm.role, probes.Server(http, listening[arm.role].admin))
-        proxy_file = self._work / "proxy.ports.json"
-        upstream = f"127.0.0.1:{listening[CANDIDATE.role].data}"
-        command = _python("demo.fault_proxy", "--upstream", upstream, "--ports-file", str(proxy_file))
-        self._crew.start("fault-proxy", command)
-        proxy = await self._listening("fault-proxy", proxy_file)
-        self.scene.urls = {
-            "baseline": f"http://127.0.0.1:{listening[BASELINE.role].data}",
-            "candidate": f"http://127.0.0.1:{proxy.data} (through the fault proxy)",
-        }
-        self._candidate_url = f"http://127.0.0.1:{proxy.data}"
-        return proxy
-
-    async def _start_server(self, arm: documents.Arm) -> Ports:
-        ports_file = self._work / f"{arm.role}.ports.json"
-        document = documents.server(
-            arm,
-            weights=self._weights,
-            cache_dir=self._options.cache_dir,
-            ports_file=ports_file,
-            access_log=self._options.results / "logs" / f"{arm.role}-access.log",
+        proxy = await self._listening("fault-proxy", self._cast.proxy(port=listening[CANDIDATE.role].data))
+        self._baseline_url, self._candidate_url = (
+            f"http://127.0.0.1:{port}" for port in (listening[BASELINE.role].data, proxy.data)
         )
-        config = self._write(f"{arm.role}.yaml", document)
-        allowed = {"CANARY_ALLOW_EMULATOR": "1"} if arm is CANDIDATE else {}
-        self._crew.start(arm.role, _python("server", "--config", str(config)), environment=allowed)
-        return await self._listening(arm.role, ports_file)
+        self.scene.urls = {
+            "baseline": self._baseline_url,
+            "candidate": f"{self._candidate_url} (through the fault proxy)",
+        }
+        return proxy
 
     async def _warm_up(self, role: str, server: probes.Server) -> None:
         async def ready() -> bool | None:
@@ -136,20 +119,10 @@ class Play:
 
         await self._until(ready, self._options.warm_up_limit_s, f"the {role} server to be warm")
 
-    async def _start_gateway(self, http: httpx.AsyncClient) -> tuple[probes.Gateway, Status]:
+    async def _start_gateway(self, http: httpx.AsyncClient, sized: sizing.Sizing) -> tuple[probes.Gateway, Status]:
         """The gateway, and its status once both arms are ready and have said what they are."""
         self._phase("gateway")
-        ports_file = self._work / "gateway.ports.json"
-        state_dir = self._work / "state"
-        state_dir.mkdir(mode=0o700)
-        document = documents.gateway(
-            baseline_url=self.scene.urls["baseline"],
-            candidate_url=self._candidate_url,
-            state_dir=state_dir,
-            ports_file=ports_file,
-            access_log=self._options.results / "logs" / "gateway-access.log",
-        )
-        self._crew.start("gateway", _python("gateway", "--config", str(self._write("gateway.yaml", document))))
+        ports_file = self._cast.gateway(baseline_url=self._baseline_url, candidate_url=self._candidate_url, sized=sized)
         gateway = probes.Gateway(http, await self._listening("gateway", ports_file))
         self.scene.urls |= {"gateway": gateway.data_url, "gateway admin": f"{gateway.url}/v1/status"}
 
@@ -163,11 +136,7 @@ class Play:
     async def _start_load(self, gateway: probes.Gateway, sized: sizing.Sizing) -> None:
         self._phase("load")
         seconds = self._options.limit_s + _LOAD_LIMIT_S
-        out = self._options.results / "load"
-        words = ["run", "--host", gateway.data_url, "--rate", str(sized.rate), "--seconds", str(seconds)]
-        words += ["--seed", str(self._options.seed), "--model", MODEL, "--out", str(out)]
-        words += ["--reference", self.scene.urls["baseline"]]
-        self._crew.start("load", _python("loadtest", *words))
+        out = self._cast.load(host=gateway.data_url, reference=self._baseline_url, rate=sized.rate, seconds=seconds)
 
         async def answered() -> bool | None:
             self.scene.load = load_view.read(out / "live.json")
@@ -175,7 +144,13 @@ class Play:
 
         await self._until(answered, _LOAD_LIMIT_S, "the first answer to the load")
 
-    async def _canary(self, gateway: probes.Gateway, proxy: Ports) -> Outcome:
+    async def _open_run(self, gateway: probes.Gateway, sized: sizing.Sizing) -> None:
+        scenario = self._options.scenario
+        plan = documents.plan(scenario, limit_ms=sized.limit_ms, step_scale=self._options.step_scale)
+        self._opened = self._now()
+        await gateway.start(plan, f"demo scenario {scenario.name}")
+
+    async def _canary(self, gateway: probes.Gateway, proxy: Ports, sized: sizing.Sizing) -> Outcome:
         self._phase("canary")
 
         async def decided() -> Outcome | None:
@@ -183,18 +158,22 @@ class Play:
             if status is None or status.run is None:
                 return None
             outcome = outcome_of(status)
-            if outcome is None:
-                await self._break_if_due(status.weight, status.run.live_candidate_requests, proxy)
+            live = status.run.live_candidate_requests
+            if outcome is None and self._timer.is_due(weight=status.weight, live=live, now=self._now()):
+                await self._break(proxy, sized)
             return outcome
 
         return await self._until(decided, self._options.limit_s, "an outcome")
 
-    async def _break_if_due(self, weight: int, live: int, proxy: Ports) -> None:
-        mode = self._timer.due(weight=weight, live=live, now=self._now())
-        if mode is not None:
+    async def _break(self, proxy: Ports, sized: sizing.Sizing) -> None:
+        """The scenario's fault begins: the proxy misbehaves, or clients begin to send something else."""
+        mode = self._options.scenario.mode(limit_ms=sized.limit_ms)
+        if mode is None:
+            self._cast.new_traffic.touch()
+        else:
             await probes.switch_fault(proxy.admin, mode)
-            # Stamped only now: a decision that the fault has caused cannot be older.
-            self._fault_began, self.scene.fault_at = time.time(), self._now()
+        # Stamped only now: a decision that the fault has caused cannot be older.
+        self._fault_began, self.scene.fault_at = time.time(), self._now()
 
     async def _settle(self, gateway: probes.Gateway) -> Status:
         """The status of the decision, complete with its figures, once clients were served a while longer."""
@@ -226,8 +205,24 @@ class Play:
     async def _look(self, gateway: probes.Gateway) -> Status | None:
         status = await gateway.status()
         self.scene.status = status or self.scene.status
+        if status is not None and status.run is not None:
+            self._sample(status)
         self.scene.load = load_view.read(self._options.results / "load" / "live.json") or self.scene.load
         return status
+
+    def _sample(self, status: Status) -> None:
+        at = self._now() - self._opened
+        if self._series and at - self._series[-1].at < _SAMPLE_S:
+            return
+        p95 = {arm.role: arm.recent.p95 for arm in status.arms}
+        self._series.append(
+            Sample(
+                at=round(at, 1),
+                weight=status.weight / 100,
+                baseline_p95_ms=p95.get("baseline"),
+                candidate_p95_ms=p95.get("candidate"),
+            )
+        )
 
     async def _listening(self, name: str, ports_file: Path) -> Ports:
         async def ports() -> Ports | None:
@@ -257,9 +252,7 @@ class Play:
     async def _bucket_shares(self) -> dict[str, float]:
         """What the load generator will send, by bucket. Raises ChildDied when it cannot tell."""
         self._phase("sizing")
-        told = self._work / "mix.json"
-        command = _python("loadtest", "mix", "--seed", str(self._options.seed), "--catalogue", documents.CATALOGUE)
-        self._crew.start("mix", command, output=told, may_end=True)
+        told = self._cast.mix()
         code = await self._ended("mix", _START_LIMIT_S)
         if code != 0:
             raise ChildDied("mix", code, self._crew.log("mix"))
@@ -268,14 +261,10 @@ class Play:
     def _size(self, shares: dict[str, float]) -> sizing.Sizing:
         health = {arm.name: self.scene.health[arm.role] for arm in documents.ARMS}
         try:
-            return sizing.size(health, shares=shares, largest=documents.LARGEST)
+            largest = {arm.name: documents.largest(arm, self._options.scenario) for arm in documents.ARMS}
+            return sizing.size(health, shares=shares, largest=largest)
         except ValueError as unmeasured:
             raise DemoFailed(f"limit and rate cannot be set: {unmeasured}") from unmeasured
-
-    def _write(self, name: str, document: dict[str, Any]) -> Path:
-        path = self._work / name
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(document)))
-        return path
 
     def _phase(self, name: str) -> None:
         self.scene.phase = name
@@ -287,7 +276,3 @@ class Play:
 
     def _now(self) -> float:
         return time.monotonic() - self._zero
-
-
-def _python(module: str, *words: str) -> list[str]:
-    return [sys.executable, "-m", module, *words]

@@ -9,7 +9,7 @@ import msgspec
 
 from demo.decode import NotAsDocumented, decode
 from demo.failures import DemoFailed
-from demo.scenarios import FaultMode
+from demo.faults import Mode
 from wire import admin
 from wire.health import HealthBody
 
@@ -83,6 +83,16 @@ class Gateway:
             raise CommandFailed(f"the gateway did not give its journal ({answer.status_code}): {answer.text[:500]}")
         return decode(answer.content, admin.History, "the gateway's journal").lines
 
+    async def explain(self) -> admin.Explanation:
+        """Why things stand as they do, in the gateway's words. Raises CommandFailed and NotAsDocumented."""
+        try:
+            answer = await self._http.get(f"{self.url}{admin.EXPLAIN_PATH}")
+        except httpx.HTTPError as lost:
+            raise CommandFailed(f"the gateway did not explain itself: {lost!r}") from lost
+        if not answer.is_success:
+            raise CommandFailed(f"the gateway did not explain itself ({answer.status_code}): {answer.text[:500]}")
+        return decode(answer.content, admin.Explanation, "the gateway's explanation")
+
     async def start(self, plan: dict[str, Any], reason: str) -> admin.CommandResult:
         """Open the run. Raises CommandFailed with every problem that the gateway names, and NotAsDocumented."""
         body = msgspec.json.encode(admin.StartRequest(plan=plan, reason=reason, who=_WHO))
@@ -98,7 +108,7 @@ class Gateway:
         return decode(answer.content, admin.CommandResult, "the gateway's answer to the plan")
 
 
-async def switch_fault(port: int, mode: FaultMode) -> None:
+async def switch_fault(port: int, mode: Mode) -> None:
     """Tell the fault proxy. Raises CommandFailed when it does not obey."""
     try:
         async with asyncio.timeout(5.0):
@@ -107,6 +117,6 @@ async def switch_fault(port: int, mode: FaultMode) -> None:
             answer = (await reader.readline()).decode().strip()
             writer.close()
     except OSError as lost:  # includes the time-out
-        raise CommandFailed(f"the fault proxy cannot be told {mode!r}: {lost!r}") from lost
+        raise CommandFailed(f"the fault proxy cannot be told {str(mode)!r}: {lost!r}") from lost
     if answer != f"ok {mode}":
-        raise CommandFailed(f"the fault proxy answered {answer!r} to {mode!r}")
+        raise CommandFailed(f"the fault proxy answered {answer!r} to {str(mode)!r}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from demo.load_view import Load
-from demo.scenarios import FAULT_AFTER_S, FAULT_WEIGHT, FaultMode, Outcome, Scenario
+from demo.scenarios import FAULT_AFTER_S, FAULT_WEIGHT, Outcome, Scenario
 from wire.admin import Status
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -16,28 +16,25 @@ _OUTCOMES: dict[str, Outcome] = {
 
 @dataclass(slots=True)
 class FaultTimer:
-    """Arms the scenario's fault once the live weight has stood long enough and live requests have come of it."""
+    """Says when the scenario's fault may begin: the live weight has stood long enough, and live requests came of it."""
 
     scenario: Scenario
     since: float | None = None
-    begun_at: float | None = None
+    has_begun: bool = False
 
-    def due(self, *, weight: int, live: int, now: float) -> FaultMode | None:
-        """The mode to switch to now, once; None before and after.
-
-        ``weight`` in basis points, ``live`` requests that the candidate was asked so far, ``now`` in seconds.
-        """
-        if self.scenario.fault == "pass" or self.begun_at is not None:
-            return None
+    def is_due(self, *, weight: int, live: int, now: float) -> bool:
+        """True once: begin now. ``weight`` in basis points, ``live`` requests that the candidate was asked so far."""
+        if self.scenario.fault == "none" or self.has_begun:
+            return False
         if weight < FAULT_WEIGHT:
             self.since = None
-            return None
+            return False
         if self.since is None:
             self.since = now
         if now - self.since < FAULT_AFTER_S or live == 0:
-            return None
-        self.begun_at = now
-        return self.scenario.fault
+            return False
+        self.has_begun = True
+        return True
 
 
 def outcome_of(status: Status) -> Outcome | None:
@@ -76,13 +73,13 @@ class Decision:
 def against_decision(scenario: Scenario, decision: Decision) -> list[str]:
     """Why this is not what the scenario should lead to, or not for the right reason; empty when it is."""
     found = []
-    if decision.outcome != scenario.expected:
+    if decision.outcome not in (scenario.expected, *scenario.tolerated):
         found.append(f"outcome: {decision.outcome}; expected {scenario.expected}")
-    if scenario.metric is not None and decision.metric != scenario.metric:
-        found.append(f"metric: {decision.metric or 'none'} is named; expected {scenario.metric}")
+    elif decision.outcome == "ROLLED_BACK" and decision.metric not in scenario.metrics:
+        found.append(f"metric: {decision.metric or 'none'} is named; expected {' or '.join(scenario.metrics)}")
     if decision.live_candidate_requests == 0:
         found.append("live requests to the candidate: 0; without any, nothing is shown about live traffic")
-    return found if scenario.fault == "pass" else found + _against_fault(decision)
+    return found if scenario.fault == "none" else found + _against_fault(decision)
 
 
 def _against_fault(decision: Decision) -> list[str]:
@@ -90,9 +87,9 @@ def _against_fault(decision: Decision) -> list[str]:
     after_s = decision.fault_to_decision_s
     if decision.fault_began is None:
         found.append("fault: it had not begun, so the decision was about something else")
-    elif after_s is None:
+    elif after_s is None and decision.outcome != "INCONCLUSIVE":
         found.append("fault: nothing was decided after it had begun")
-    elif after_s <= 0:
+    elif after_s is not None and after_s <= 0:
         found.append(f"fault: it began {-after_s:g} s after the decision, so the decision was about something else")
     if decision.weight < FAULT_WEIGHT:
         found.append(
@@ -101,13 +98,19 @@ def _against_fault(decision: Decision) -> list[str]:
     return found
 
 
-def against_service(load: Load) -> list[str]:
-    """What clients had to suffer, or why that is not known; empty when every answer came and was right."""
+def against_service(scenario: Scenario, load: Load) -> list[str]:
+    """What clients had to suffer, or why that is not known; empty when every answer came and was right.
+
+    Wrong answers are counted in every scenario; where the fault is that answers are wrong, some may reach clients
+    before the rollback.
+    """
     found = []
     if load.failures or load.unsent:
         found.append(f"clients: {load.failures} requests failed and {load.unsent} were never sent; none may")
-    if load.wrong_answers:
+    if load.wrong_answers and not scenario.client_sees:
         found.append(f"clients: {load.wrong_answers} of {load.compared} compared answers were wrong; none may be")
     if not load.compared:
         found.append("clients: no answer was compared with a known right one")
+    if scenario.then_mix is not None and load.switched_after_s is None:
+        found.append("clients: the traffic never changed, so its change shows nothing")
     return found

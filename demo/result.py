@@ -8,13 +8,14 @@ from typing import Final, Literal
 
 import msgspec
 
+from demo.chart import Sample, chart
 from demo.documents import ARMS, BASELINE, CANDIDATE
 from demo.frame import WIDTH, label_of
 from demo.load_view import Load
 from demo.referee import Decision, against_decision, against_service
 from demo.scenarios import Outcome, Scenario
 from demo.sizing import Sizing
-from wire.admin import ArmView, JournalLine, MetricView, Status
+from wire.admin import ArmView, Explanation, JournalLine, MetricView, Status
 from wire.health import HealthBody
 
 _DISTRIBUTIONS: Final = ("tpu-canary", "torch", "torch_tpu", "fastatomstruct-xla-cpu", "litestar", "uvicorn", "locust")
@@ -31,8 +32,9 @@ class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """``weight`` is the live weight in percent at the decision, ``reason`` the journal's word on it.
+    """``weight`` is the live weight in percent at the decision, ``explanation`` what ``canaryctl explain`` prints.
 
+    ``fault_at_s`` and ``decided_at_s`` are on the clock of ``series``, which begins when the run was opened.
     ``as_expected`` is about the decision and its cause; ``objections`` also hold what clients had to suffer.
     Latencies of an emulated arm say nothing about a TPU's.
     """
@@ -44,11 +46,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     objections: list[str]
     metric: str | None
     rule: str | None
-    reason: str
+    explanation: Explanation
     weight: float
     live_candidate_requests: int
     time_to_zero_ms: float | None
     fault_to_decision_s: float | None
+    fault_at_s: float | None
+    decided_at_s: float
     locust_requests: int
     locust_failures: int
     failovers: int
@@ -67,6 +71,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     emulated: bool
     labels: dict[str, str]
     versions: dict[str, str]
+    series: list[Sample]
     journal: list[JournalLine]
 
     @property
@@ -109,8 +114,11 @@ def build(
     sizing: Sizing,
     health: Mapping[str, HealthBody],
     journal: list[JournalLine],
+    explanation: Explanation,
+    series: list[Sample],
     step_scale: float,
     fault_began: float | None,
+    fault_at_s: float | None,
     canary_s: float,
     duration_s: float,
 ) -> Result:
@@ -133,14 +141,16 @@ def build(
         outcome=outcome,
         expected=scenario.expected,
         as_expected=not against,
-        objections=against + against_service(load),
+        objections=against + against_service(scenario, load),
         metric=decision.metric,
         rule=run.rule if run is not None else None,
-        reason=_reason(journal, decision.decided_at),
+        explanation=explanation,
         weight=decision.weight / 100,
         live_candidate_requests=decision.live_candidate_requests,
         time_to_zero_ms=run.time_to_zero_ms if run is not None else None,
         fault_to_decision_s=decision.fault_to_decision_s,
+        fault_at_s=None if fault_at_s is None else round(fault_at_s, 1),
+        decided_at_s=round(canary_s, 1),
         locust_requests=load.sent,
         locust_failures=load.failures + load.unsent,
         failovers=load.failovers,
@@ -159,19 +169,30 @@ def build(
         emulated=any(arm.emulated for arm in arms),
         labels={arm.name: label_of(arm) for arm in ARMS},
         versions=versions(),
+        series=series,
         journal=journal,
     )
 
 
-def _reason(journal: Sequence[JournalLine], decided_at: float | None) -> str:
-    """The last line up to the decision; what follows tells how it was carried out."""
-    said = [line.text for line in journal if decided_at is None or line.at <= decided_at]
-    return said[-1] if said else ""
-
-
 def report(result: Result) -> str:
-    """Outcome, evidence, warm-up, and how the gateway explains itself."""
-    return "\n".join([*_outcome(result), "", *_evidence(result), "", *_warm_up(result), "", *_journal(result)])
+    """Outcome, why, how it went over time, evidence, warm-up, journal."""
+    blocks = [
+        _outcome(result),
+        _why(result.explanation),
+        chart(result.series, limit_ms=result.limit_ms, fault_at=result.fault_at_s, decided_at=result.decided_at_s),
+        _evidence(result),
+        _warm_up(result),
+        _journal(result),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _why(explanation: Explanation) -> list[str]:
+    """As ``canaryctl explain`` has it."""
+    lines = textwrap.wrap(explanation.headline, WIDTH)
+    for label, text in (*((fact.label, fact.text) for fact in explanation.facts), ("Next", explanation.next)):
+        lines += textwrap.wrap(text, WIDTH, initial_indent=f"  {label:<10}", subsequent_indent=" " * 12)
+    return lines
 
 
 def _outcome(result: Result) -> list[str]:
@@ -180,8 +201,6 @@ def _outcome(result: Result) -> list[str]:
     lines = [f"{result.outcome} at {result.weight:g} %{named}   (scenario {result.scenario}: {found})"]
     for objection in result.objections:
         lines += textwrap.wrap(objection, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
-    if result.reason:
-        lines += textwrap.wrap(result.reason, WIDTH, initial_indent="  ", subsequent_indent="  ")
     facts = [
         f"{result.live_candidate_requests} live requests had gone to the candidate",
         f"clients: {result.locust_requests} requests, {result.locust_failures} failures,"

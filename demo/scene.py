@@ -11,9 +11,13 @@ from wire.health import HealthBody
 
 @dataclass(slots=True)
 class Scene:
-    """Times are seconds of the demo's own clock, which starts at 0. ``health`` is by role."""
+    """Times are seconds of the demo's own clock, which starts at 0. ``health`` is by role.
+
+    ``turn`` says which of several scenarios this is.
+    """
 
     scenario: Scenario
+    turn: str = ""
     phase: str = "starting"
     now: float = 0.0
     health: dict[str, HealthBody] = field(default_factory=dict)

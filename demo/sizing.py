@@ -21,24 +21,25 @@ class Sizing:
     capacity: dict[str, float]
 
 
-def size(arms: Mapping[str, HealthBody], *, shares: Mapping[str, float], largest: str) -> Sizing:
+def size(arms: Mapping[str, HealthBody], *, shares: Mapping[str, float], largest: Mapping[str, str]) -> Sizing:
     """From the warm-up tables of both arms and the share of requests that each bucket takes.
 
-    L is ten times the slower warm median of the largest bucket. An arm's capacity is what one text after the other
-    would reach: 1 / (sum of share x warm median of batch 1). The rate is a quarter of the smaller capacity.
+    ``largest`` names the largest bucket of each arm; L is ten times the slower warm median of these. An arm's capacity
+    is what one text after the other would reach: 1 / (sum of share x warm median of batch 1). The rate is a quarter of
+    the smaller capacity.
     Raises ValueError naming an arm and bucket without a warm median.
     """
     shares = _alone(shares)
     medians = {name: {report.bucket: report.warm_s for report in body.warm_up} for name, body in arms.items()}
     for name, table in medians.items():
-        for bucket in (*shares, largest):
+        for bucket in (*shares, largest[name]):
             if not table.get(bucket, 0.0) > 0.0:
                 raise ValueError(f"{name}: warm-up reported no warm median for bucket {bucket}")
     capacity = {
         name: 1.0 / sum(share * table[bucket] for bucket, share in shares.items()) for name, table in medians.items()
     }
     slower = min(capacity, key=lambda name: capacity[name])
-    limit_ms = LIMIT_FACTOR * 1000.0 * max(table[largest] for table in medians.values())
+    limit_ms = LIMIT_FACTOR * 1000.0 * max(table[largest[name]] for name, table in medians.items())
     return Sizing(float(math.ceil(limit_ms)), round(LOAD_SHARE * capacity[slower], 2), slower, capacity)
 
 

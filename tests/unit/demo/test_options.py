@@ -3,18 +3,28 @@ from pathlib import Path
 import pytest
 
 from demo.options import parse
+from demo.scenarios import SCENARIOS
 
 
 def test_defaults() -> None:
     """The healthy scenario, warm caches, results in a folder of the scenario, all paths absolute."""
-    options = parse([])
+    (options,) = parse([])
     assert options.scenario.name == "good"
     assert options.cache_dir == Path(".cache/compile").resolve()
     assert options.results == Path("demo-results/good").resolve()
-    assert (options.cold, options.step_scale) == (False, 1.0)
+    assert (options.cold, options.step_scale, options.turn) == (False, 1.0, "")
 
 
-@pytest.mark.parametrize("words", [["--scenario", "slow"], ["--step-scale", "0"], ["--limit", "inf"], ["--seed", "x"]])
+def test_all_scenarios_take_turns() -> None:
+    """``all`` plays every scenario once, each into a folder of its own; caches are emptied at most once."""
+    plays = parse(["--scenario", "all", "--cold"])
+    assert [play.scenario.name for play in plays] == list(SCENARIOS)
+    assert [play.turn for play in plays][::6] == ["1 of 7", "7 of 7"]
+    assert [play.cold for play in plays] == [True] + [False] * 6
+    assert len({play.results for play in plays}) == 7
+
+
+@pytest.mark.parametrize("words", [["--scenario", "fast"], ["--step-scale", "0"], ["--limit", "inf"], ["--seed", "x"]])
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What is not offered ends with code 2 and the usage."""
     with pytest.raises(SystemExit) as ended:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from demo import play
+from demo import cast, play
 from demo.failures import DemoFailed
 from demo.options import Options
 from demo.play import Play
@@ -28,7 +28,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every program that the demo starts sleeps instead, and is deaf to SIGTERM."""
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     monkeypatch.setattr(play, "_GRACE_S", 0.0)
-    monkeypatch.setattr(play, "_python", lambda *_: [sys.executable, "-c", code])
+    monkeypatch.setattr(cast, "python", lambda *_: [sys.executable, "-c", code])
 
 
 def test_making_a_play_does_nothing(tmp_path: Path, made: Play) -> None:
@@ -64,7 +64,7 @@ def test_waiting_for_the_load_can_be_interrupted(made: Play) -> None:
     """While the load generator takes its time to end, Ctrl-C is heard."""
 
     async def interrupted() -> None:
-        made._crew.start("load", play._python())
+        made._crew.start("load", cast.python("loadtest"))
         task = asyncio.create_task(made._stop_load())
         await asyncio.sleep(0)
         assert not task.done()

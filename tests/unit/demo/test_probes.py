@@ -10,7 +10,7 @@ import pytest
 
 from demo.decode import NotAsDocumented
 from demo.probes import CommandFailed, Gateway, Server, client, read_ports
-from wire.admin import CommandResult, History, JournalLine, Ports, Refusal
+from wire.admin import CommandResult, Explanation, History, JournalLine, Ports, Refusal
 
 
 @pytest.fixture
@@ -70,12 +70,15 @@ def test_gateway_start_sends_the_token(make: Any, port_and_answers: Any, tmp_pat
     answers["/v1/history"] = (200, History(lines=[line]))
     answers["/v1/status"] = (200, make.status())
     answers["/readyz"] = (503, b"{}")
+    said = Explanation(at=0.0, state="stepping", weight=1000, headline="h", facts=[], next="n")
+    answers["/v1/explain"] = (200, said)
 
     async def steer() -> None:
         async with client() as http:
             gateway = Gateway(http, Ports(data=1, admin=port, pid=1, admin_token_file=str(tmp_path / "token")))
             assert (await gateway.start({"kind": "Plan"}, "why")).state == "validating"
             assert await gateway.history() == [line]
+            assert await gateway.explain() == said
             status = await gateway.status()
             assert status is not None
             assert status.state == "stepping"
@@ -109,7 +112,7 @@ def test_refused_plan_is_told_in_full(port_and_answers: Any) -> None:
     """What the gateway says against the plan reaches the person."""
     port, answers, _ = port_and_answers
     answers["/v1/start"] = (422, Refusal(error="refused", reason="plan", problems=["steps: [] is not allowed"]))
-    answers["/v1/history"] = (503, b"store away")
+    answers["/v1/history"] = answers["/v1/explain"] = (503, b"store away")
 
     async def steer() -> None:
         async with client() as http:
@@ -118,6 +121,8 @@ def test_refused_plan_is_told_in_full(port_and_answers: Any) -> None:
                 await gateway.start({}, "why")
             with pytest.raises(CommandFailed, match="503"):
                 await gateway.history()
+            with pytest.raises(CommandFailed, match="503"):
+                await gateway.explain()
             lost = Gateway(http, Ports(data=1, admin=1, pid=1))
             with pytest.raises(CommandFailed, match="did not answer"):
                 await lost.start({}, "why")

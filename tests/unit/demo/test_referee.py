@@ -4,35 +4,35 @@ import pytest
 
 from demo.load_view import Load
 from demo.referee import Decision, FaultTimer, against_decision, against_service, has_figures, outcome_of
-from demo.scenarios import SCENARIOS, FaultMode
+from demo.scenarios import SCENARIOS
 
 
-def asked(timer: FaultTimer, *looks: tuple[int, int, float]) -> list[FaultMode | None]:
-    return [timer.due(weight=weight, live=live, now=now) for weight, live, now in looks]
+def asked(timer: FaultTimer, *looks: tuple[int, int, float]) -> list[bool]:
+    return [timer.is_due(weight=weight, live=live, now=now) for weight, live, now in looks]
 
 
 def test_fault_waits_for_five_seconds_of_live_weight() -> None:
     """A fault begins once, after 5 s at 10 % or more without a break."""
     timer = FaultTimer(SCENARIOS["crash"])
     early = asked(timer, (0, 9, 0.0), (1000, 9, 1.0), (1000, 9, 5.9), (0, 9, 6.0), (1000, 9, 7.0), (5000, 9, 11.9))
-    assert early == [None] * 6
-    assert asked(timer, (5000, 9, 12.0), (5000, 9, 99.0)) == ["crash", None]
+    assert early == [False] * 6
+    assert asked(timer, (5000, 9, 12.0), (5000, 9, 99.0)) == [True, False]
 
 
 def test_fault_waits_for_live_requests() -> None:
     """A fault that no live request could have met would show nothing."""
     timer = FaultTimer(SCENARIOS["crash"])
-    assert asked(timer, (1000, 0, 0.0), (1000, 0, 30.0), (1000, 1, 30.5)) == [None, None, "crash"]
+    assert asked(timer, (1000, 0, 0.0), (1000, 0, 30.0), (1000, 1, 30.5)) == [False, False, True]
 
 
 def test_low_weight_never_starts_a_fault() -> None:
     """Below 10 % nothing breaks, however long it lasts."""
-    assert asked(FaultTimer(SCENARIOS["crash"]), (999, 9, 0.0), (999, 9, 100.0)) == [None, None]
+    assert asked(FaultTimer(SCENARIOS["crash"]), (999, 9, 0.0), (999, 9, 100.0)) == [False, False]
 
 
 def test_good_has_no_fault() -> None:
     """The healthy scenario never breaks anything."""
-    assert asked(FaultTimer(SCENARIOS["good"]), (10000, 9, 0.0), (10000, 9, 100.0)) == [None, None]
+    assert asked(FaultTimer(SCENARIOS["good"]), (10000, 9, 0.0), (10000, 9, 100.0)) == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,40 @@ def test_right_outcome_for_the_wrong_reason_is_wrong(changes: dict[str, Any], ob
 )
 def test_what_clients_may_not_suffer(load: Load, objection: str) -> None:
     """A failed, unsent or wrong request is an objection, and so is not having compared any."""
-    (found,) = against_service(load)
+    (found,) = against_service(SCENARIOS["crash"], load)
     assert found.startswith(objection)
-    assert against_service(Load(sent=9, compared=3)) == []
+    assert against_service(SCENARIOS["crash"], Load(sent=9, compared=3)) == []
+
+
+def test_wrong_answers_are_the_fault_itself_where_they_are_shown() -> None:
+    """Where the candidate's answers are wrong some may reach clients before the rollback; a failure still may not."""
+    assert against_service(SCENARIOS["wrong"], Load(sent=9, compared=3, wrong_answers=1)) == []
+    (found,) = against_service(SCENARIOS["wrong"], Load(sent=9, compared=3, failures=1))
+    assert found.startswith("clients: 1 requests failed")
+
+
+@pytest.mark.parametrize("name", ["recompile", "refuse"])
+def test_traffic_that_never_changed_shows_nothing(name: str) -> None:
+    """Where the fault is in the traffic, the load generator must have seen it begin."""
+    (found,) = against_service(SCENARIOS[name], Load(sent=9, compared=3))
+    assert found.startswith("clients: the traffic never changed")
+    assert against_service(SCENARIOS[name], Load(sent=9, compared=3, switched_after_s=40.0)) == []
+
+
+@pytest.mark.parametrize("name", ["flap", "refuse"])
+def test_a_run_that_is_only_held_is_tolerated_where_that_is_said(name: str) -> None:
+    """A candidate that is merely not promoted passes in two scenarios, once the fault has begun."""
+    held = decision(outcome="INCONCLUSIVE", metric=None, decided_at=None)
+    assert against_decision(SCENARIOS[name], held) == []
+    early = decision(outcome="INCONCLUSIVE", metric=None, decided_at=None, fault_began=None)
+    assert [found.partition(":")[0] for found in against_decision(SCENARIOS[name], early)] == ["fault"]
+    promoted = decision(outcome="PROMOTED", metric=None)
+    assert against_decision(SCENARIOS[name], promoted)[0].startswith("outcome: PROMOTED; expected ROLLED_BACK")
+
+
+def test_either_of_two_metrics_may_be_named() -> None:
+    """A refusal shows in live traffic or in a pair of copies; both are the fault."""
+    for metric in ("refused", "parity"):
+        assert against_decision(SCENARIOS["refuse"], decision(metric=metric)) == []
+    (found,) = against_decision(SCENARIOS["refuse"], decision(metric="error"))
+    assert found == "metric: error is named; expected refused or parity"

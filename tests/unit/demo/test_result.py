@@ -3,14 +3,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from demo.chart import Sample
 from demo.frame import WIDTH
 from demo.load_view import Load
 from demo.result import Result, build, report, warm_up_of
 from demo.scenarios import SCENARIOS
 from demo.sizing import Sizing
-from wire.admin import JournalLine
+from wire.admin import Explanation, Fact, JournalLine
 
 AT = 1_800_000_000.0
+EXPLANATION = Explanation(
+    at=AT, state="rolled_back", weight=0, headline="Rolled back at 10 %: error.",
+    facts=[Fact(label="Seen", text="9 of 80 candidate requests failed " + "x " * 80)], next="Change one thing.",
+)  # fmt: skip
 
 
 def result(make: Any, name: str = "crash", **changes: Any) -> Result:
@@ -31,7 +36,10 @@ def result(make: Any, name: str = "crash", **changes: Any) -> Result:
             ),
             JournalLine(seq=3, at=AT + 61.6, run_id="r", epoch=2, kind="zero", who="gateway", text="zero everywhere"),
         ],
-        "step_scale": 1.0, "fault_began": AT + 55.6, "canary_s": 50.0, "duration_s": 99.0,
+        "explanation": EXPLANATION, "series": [
+            Sample(at=float(at), weight=10.0, baseline_p95_ms=40.0, candidate_p95_ms=400.0) for at in range(50)
+        ],
+        "step_scale": 1.0, "fault_began": AT + 55.6, "fault_at_s": 44.0, "canary_s": 50.0, "duration_s": 99.0,
     }  # fmt: skip
     return build(**(fields | changes))
 
@@ -75,14 +83,6 @@ def test_emulation_is_what_the_arms_say(make: Any) -> None:
     assert not result(make, arms=arms).emulated
 
 
-def test_reason_is_that_of_the_decision(make: Any) -> None:
-    """What the journal says after the decision is not why; of a run without one it is its last word."""
-    assert result(make).reason.startswith("error x x")
-    held = make.status(state="held")
-    assert result(make, outcome="INCONCLUSIVE", status=held).reason == "zero everywhere"
-    assert result(make, journal=[]).reason == ""
-
-
 @pytest.mark.parametrize(("source", "cache"), [("eager", "none"), ("cache", "warm"), ("compiled", "cold")])
 def test_cold_and_warm_are_told_apart(make: Any, source: str, cache: str) -> None:
     """Whether programs were compiled, loaded or not needed is in the result."""
@@ -99,7 +99,8 @@ def test_report_explains(make: Any) -> None:
     for part in (
         "ROLLED_BACK at 10 %, metric error by breaker", "as expected", "41 live requests", "300 requests, 0 failures",
         "5.9 s after the fault began", "time to zero: 4 ms", "9/80", "stands in for the GPU", "not TPU speed",
-        "cold cache", "    61.5 s  rollback",
+        "cold cache", "    61.5 s  rollback", "Rolled back at 10 %: error.\n  Seen      9 of 80", "Next      Change",
+        "F fault begins at 44 s, D decision at 50 s",
     ):  # fmt: skip
         assert part in text, part
 
