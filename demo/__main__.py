@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from demo.failures import DemoFailed
 from demo.options import Options, parse
 from demo.play import Play
 from demo.result import Result, report
+from demo.stop import Interrupted, Stop
 from demo.view import view_for
 from demo.weights import find
 
@@ -24,60 +24,64 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Plays one scenario, or all of them; one that fails or ends otherwise than expected does not stop the others."""
     plays = parse(argv)
-    results: list[Result] = []
+    results: dict[str, Result | None] = {}
     try:
-        # All at once: of a series that is broken off no older result is left to be mistaken for its own.
-        for options in plays:
-            _clear(options)
-        for options in plays:
-            result = _played(options)
-            if result is not None:
-                results.append(result)
+        with Stop() as stop:
+            # All at once: of a series that is broken off no older result is left to be mistaken for its own.
+            for options in plays:
+                _clear(options)
+            for options in plays:
+                results[options.scenario.name] = _played(options, stop)
     except OSError as unwritable:
-        return _failed(plays[0], unwritable)
-    except (asyncio.CancelledError, KeyboardInterrupt):
+        print(f"demo: the results cannot be written: {unwritable}", file=sys.stderr)
+        return 1
+    except Interrupted:
         print("demo: interrupted; everything it started was stopped", file=sys.stderr)
         return _INTERRUPTED
+    finally:
+        if len(plays) > 1 and results:
+            print("\n" + "\n".join(summary.table(results)), flush=True)
+    passed = sum(result is not None and result.passed for result in results.values())
     if len(plays) > 1:
-        print("\n" + "\n".join(summary.table(results)))
-        print(f"\n{sum(result.passed for result in results)} of {len(plays)} scenarios ended as expected")
-    return 0 if len(results) == len(plays) and all(result.passed for result in results) else 1
+        print(f"\n{passed} of {len(plays)} scenarios ended as expected")
+    return 0 if passed == len(plays) else 1
 
 
-def _played(options: Options) -> Result | None:
-    """The result of one scenario, reported and written; None when it could not be played to its end."""
+def _played(options: Options, stop: Stop) -> Result | None:
+    """The result of one scenario, reported and written; None when it could not be played to its end.
+
+    Raises Interrupted, also when the signal came while everything was being stopped, and OSError.
+    """
     path = options.results / "result.json"
     try:
-        result = asyncio.run(_perform(options))
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
+        stop.check()
+        result = asyncio.run(_perform(options, stop))
+    except asyncio.CancelledError:
+        raise Interrupted from None
     except (DemoFailed, OSError) as failed:
-        _failed(options, failed)
+        stop.check()
+        print(f"demo: {options.scenario.name}: {failed}", file=sys.stderr)
+        print(f"demo: logs are in {options.results / 'logs'}", file=sys.stderr)
         return None
+    stop.check()
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     print(f"\n{report(result)}\n\nresult: {path}", flush=True)
     return result
 
 
-def _failed(options: Options, reason: Exception) -> int:
-    print(f"demo: {options.scenario.name}: {reason}", file=sys.stderr)
-    print(f"demo: logs are in {options.results / 'logs'}", file=sys.stderr)
-    return 1
-
-
-async def _perform(options: Options) -> Result:
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+async def _perform(options: Options, stop: Stop) -> Result:
     weights = find()
     with (
         tempfile.TemporaryDirectory(prefix="canary-demo-", ignore_cleanup_errors=True) as work,
         view_for(sys.stdout) as view,
     ):
         play = Play(options, weights, view, work=Path(work))
+        stop.cancels(asyncio.current_task())
         try:
             return await play.run()
         finally:
             # Synchronous on purpose: a second Ctrl-C cannot interrupt it.
+            stop.cancels(None)
             play.close()
 
 

@@ -69,7 +69,11 @@ def _p95(columns: Sequence[Sample], limit_ms: float) -> Iterator[str]:
         cells = "".join(
             _cell(level(s.baseline_p95_ms) == row, level(s.candidate_p95_ms) == row, limit == row) for s in columns
         )
-        yield _row(f"{math.exp(low + row * step):,.0f}" if row % 2 == 0 else "", cells)
+        yield _row(_edge(math.exp(low + row * step)) if row % 2 == 0 else "", cells)
+
+
+def _edge(ms: float) -> str:
+    return f"{ms:,.0f}" if ms >= 10 else f"{ms:.2g}"
 
 
 def _cell(baseline: bool, candidate: bool, limit: bool) -> str:
@@ -86,8 +90,10 @@ def _axis(end: float, fault_at: float | None, decided_at: float | None) -> Itera
     told = [f"0 to {end:.0f} s"]
     for mark, at, what in (("F", fault_at, "fault begins"), ("D", decided_at, "decision")):
         if at is not None:
-            marks[min(COLUMNS - 1, max(0, int(at / end * COLUMNS)))] = mark
+            place = min(COLUMNS - 1, max(0, int(at / end * COLUMNS)))
+            marks[place] = mark if marks[place] == " " else "X"
             told.append(f"{mark} {what} at {at:.0f} s")
+    told += ["X both"] if "X" in marks else []
     if "".join(marks).strip():
         yield " " * _MARGIN + "".join(marks).rstrip()
     yield " " * _MARGIN + ", ".join(told)

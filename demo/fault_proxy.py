@@ -1,9 +1,10 @@
 """A TCP proxy before the candidate that can fail the way a machine fails. Its own process, on loopback only.
 
 ``python -m demo.fault_proxy --upstream 127.0.0.1:PORT --ports-file FILE`` writes ``{"data", "admin"}`` once it listens.
-On the admin port one line names the mode, and is answered by one line: ``crash`` -> ``ok crash``. The modes are those
-of ``demo.faults``. It follows the HTTP/1.1 messages on each connection, so a kept-alive connection outlives a switch;
-clients that send a request before they have the answer to the last one are served one after the other.
+On the admin port one line names the mode, and is answered by one line: ``crash`` -> ``ok crash``; ``counts`` is
+answered by what was done so far, as JSON. The modes are those of ``demo.faults``. The proxy follows the HTTP/1.1
+messages on each connection, so a kept-alive connection outlives a switch; clients that send a request before they have
+the answer to the last one are served one after the other.
 """
 
 import argparse
@@ -13,13 +14,12 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from demo.faults import Crash, Flap, Mode, Pass, Slow, Wrong, is_down, parse, rotate_rows
+from demo.faults import Counts, Crash, Flap, Mode, Pass, Slow, Wrong, is_down, parse, rotate_rows
 from demo.messages import (
     HEAD_END,
     HEAD_LIMIT,
@@ -42,23 +42,6 @@ _UNREADY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\n\r\n%b" % (len(_UNREADY_BODY), _UNREADY_BODY)
 )
-
-
-@dataclass(slots=True)
-class Counts:
-    """``dropped`` connections (``broken``: those among them whose bytes were no message); answers; denied polls."""
-
-    dropped: int = 0
-    broken: int = 0
-    delayed: int = 0
-    rotated: int = 0
-    denied: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"dropped {self.dropped} connections ({self.broken} of them broken), delayed {self.delayed} answers,"
-            f" rotated {self.rotated} answers, denied {self.denied} readiness polls"
-        )
 
 
 class Link:
@@ -145,6 +128,9 @@ class FaultProxy:
         except OSError:  # includes the time-out
             writer.transport.abort()
             return
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
         link = Link((reader, writer), upstream)
         self._links.add(link)
         up = asyncio.create_task(self._follow(link, self._up))
@@ -178,6 +164,8 @@ class FaultProxy:
             writer.close()
 
     def _obey(self, line: bytes) -> str:
+        if line.strip() == b"counts":
+            return msgspec.json.encode(self.counts).decode()
         try:
             mode = parse(line.decode("ascii", "replace"))
         except ValueError as wrong:
@@ -187,6 +175,8 @@ class FaultProxy:
 
     async def _up(self, link: Link) -> None:
         while first := await link.from_client.read(1):
+            if first in b"\r\n":
+                continue  # RFC 9112, section 2.2: an empty line before a request is passed over
             await link.answered.wait()
             if isinstance(self.mode, Crash):
                 self._drop(link)

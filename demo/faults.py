@@ -68,6 +68,36 @@ class Flap:
 Mode = Pass | Crash | Slow | Wrong | Flap
 
 
+class Counts(msgspec.Struct, kw_only=True):
+    """``dropped`` connections (``broken``: those among them whose bytes were no message); answers; denied polls."""
+
+    dropped: int = 0
+    broken: int = 0
+    delayed: int = 0
+    rotated: int = 0
+    denied: int = 0
+
+    def struck(self, mode: Mode) -> int:
+        """How often the fault of ``mode`` has met somebody."""
+        match mode:
+            case Pass():
+                return 0
+            case Crash():
+                return self.dropped - self.broken
+            case Slow():
+                return self.delayed
+            case Wrong():
+                return self.rotated
+            case Flap():
+                return self.denied
+
+    def __str__(self) -> str:
+        return (
+            f"dropped {self.dropped} connections ({self.broken} of them broken), delayed {self.delayed} answers,"
+            f" rotated {self.rotated} answers, denied {self.denied} readiness polls"
+        )
+
+
 def parse(line: str) -> Mode:
     """The mode of a line; ``str`` of a mode is its line. Raises ValueError naming the value and what is allowed."""
     match line.split():
@@ -109,7 +139,7 @@ def rotate_rows(body: bytes) -> bytes | None:
         vectors = [row.embedding for row in msgspec.json.decode(body, type=_Answer).data]
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         rows = msgspec.json.decode(fields["data"], type=list[dict[str, msgspec.Raw]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if len(rows) < 2:
         return None

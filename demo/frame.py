@@ -95,7 +95,7 @@ def _canary(scene: Scene, status: Status) -> list[Line]:
     limit = f"   L {scene.sizing.limit_ms:g} ms   load {scene.sizing.rate:g}/s" if scene.sizing else ""
     step = ""
     if status.run is not None:
-        step = f"   step {status.run.step + 1} of {len(STEPS)} for {max(0.0, status.at - status.run.step_since):.0f} s"
+        step = f"   step {status.run.step + 1}/{len(STEPS)}, {max(0.0, status.at - status.run.step_since):.0f} s"
     weight = f"{bar(status.weight / 10000)} {status.weight / 100:g} %"
     lines: list[Line] = [
         (f"{'canary':<{_LABEL}}{weight}   {status.state}{step}{limit}", "title"),
@@ -105,7 +105,7 @@ def _canary(scene: Scene, status: Status) -> list[Line]:
     ]
     if status.verdict is not None:
         lines += _verdict(status.verdict)
-    return [*lines, _fault(scene)]
+    return [*lines, *_fault(scene)]
 
 
 def _arms(arms: list[ArmView]) -> list[Line]:
@@ -159,13 +159,14 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH - _LABEL, max_lines=3, placeholder=" ...")
 
 
-def _fault(scene: Scene) -> Line:
-    label = f"{'fault':<{_LABEL}}"
+def _fault(scene: Scene) -> list[Line]:
     if scene.scenario.fault == "none":
-        return f"{label}none in this scenario", "dim"
-    if scene.fault_at is None:
-        return f"{label}begins after 5 s at 10 % or more: {scene.scenario.fault_text}", "dim"
-    return f"{label}for {scene.now - scene.fault_at:.0f} s: {scene.scenario.fault_text}", "bad"
+        return [(f"{'fault':<{_LABEL}}none in this scenario", "dim")]
+    begun = scene.fault_at is not None
+    lead = f"for {scene.now - (scene.fault_at or 0.0):.0f} s" if begun else "after 5 s at 10 % or more"
+    style: Style = "bad" if begun else "dim"
+    said = _wrapped(f"{lead}: {scene.scenario.fault_text}")
+    return [(f"{'' if n else 'fault':<{_LABEL}}{text}", style) for n, text in enumerate(said)]
 
 
 def _urls(scene: Scene) -> list[Line]:

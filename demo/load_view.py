@@ -22,7 +22,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     compared: int = 0
     wrong_answers: int = 0
     min_cosine: float | None = None
-    switched_after_s: float | None = None
+    switched_at: float | None = None
 
 
 def read(path: Path) -> Load | None:

@@ -61,8 +61,9 @@ class Play:
             await self._start_load(gateway, self.scene.sizing)
             await self._open_run(gateway, self.scene.sizing)
             outcome = await self._canary(gateway, proxy, self.scene.sizing)
-            decided = self._now()
+            decided, decided_at = self._now(), time.time()
             status = await self._settle(gateway)
+            struck = await self._struck(proxy, self.scene.sizing)
             load = await self._stop_load()
             explanation = await gateway.explain()
             journal = await gateway.history()
@@ -78,7 +79,9 @@ class Play:
             explanation=explanation,
             series=self._series,
             step_scale=self._options.step_scale,
-            fault_began=self._fault_began,
+            fault_began=load.switched_at if self._options.scenario.fault == "traffic" else self._fault_began,
+            fault_struck=struck,
+            decided_at=decided_at,
             fault_at_s=None if self.scene.fault_at is None else self.scene.fault_at - self._opened,
             canary_s=decided - self._opened,
             duration_s=self._now(),
@@ -175,6 +178,13 @@ class Play:
         # Stamped only now: a decision that the fault has caused cannot be older.
         self._fault_began, self.scene.fault_at = time.time(), self._now()
 
+    async def _struck(self, proxy: Ports, sized: sizing.Sizing) -> int:
+        """How often the fault has met somebody: the proxy counts what it did, the load generator what it changed."""
+        mode = self._options.scenario.mode(limit_ms=sized.limit_ms)
+        if mode is not None:
+            return (await probes.fault_counts(proxy.admin)).struck(mode)
+        return int(self.scene.load is not None and self.scene.load.switched_at is not None)
+
     async def _settle(self, gateway: probes.Gateway) -> Status:
         """The status of the decision, complete with its figures, once clients were served a while longer."""
         self._phase("decided")
@@ -262,9 +272,11 @@ class Play:
         health = {arm.name: self.scene.health[arm.role] for arm in documents.ARMS}
         try:
             largest = {arm.name: documents.largest(arm, self._options.scenario) for arm in documents.ARMS}
-            return sizing.size(health, shares=shares, largest=largest)
-        except ValueError as unmeasured:
-            raise DemoFailed(f"limit and rate cannot be set: {unmeasured}") from unmeasured
+            sized = sizing.size(health, shares=shares, largest=largest)
+            self._options.scenario.mode(limit_ms=sized.limit_ms)
+        except ValueError as unusable:
+            raise DemoFailed(f"limit, rate or fault cannot be set: {unusable}") from unusable
+        return sized
 
     def _phase(self, name: str) -> None:
         self.scene.phase = name

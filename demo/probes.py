@@ -9,7 +9,7 @@ import msgspec
 
 from demo.decode import NotAsDocumented, decode
 from demo.failures import DemoFailed
-from demo.faults import Mode
+from demo.faults import Counts, Mode
 from wire import admin
 from wire.health import HealthBody
 
@@ -110,13 +110,23 @@ class Gateway:
 
 async def switch_fault(port: int, mode: Mode) -> None:
     """Tell the fault proxy. Raises CommandFailed when it does not obey."""
+    answer = await _tell_proxy(port, str(mode))
+    if answer != f"ok {mode}":
+        raise CommandFailed(f"the fault proxy answered {answer!r} to {str(mode)!r}")
+
+
+async def fault_counts(port: int) -> Counts:
+    """What the fault proxy has done so far. Raises CommandFailed and NotAsDocumented."""
+    return decode((await _tell_proxy(port, "counts")).encode(), Counts, "the fault proxy's counts")
+
+
+async def _tell_proxy(port: int, line: str) -> str:
     try:
         async with asyncio.timeout(5.0):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(f"{mode}\n".encode())
+            writer.write(f"{line}\n".encode())
             answer = (await reader.readline()).decode().strip()
             writer.close()
     except OSError as lost:  # includes the time-out
-        raise CommandFailed(f"the fault proxy cannot be told {str(mode)!r}: {lost!r}") from lost
-    if answer != f"ok {mode}":
-        raise CommandFailed(f"the fault proxy answered {answer!r} to {str(mode)!r}")
+        raise CommandFailed(f"the fault proxy cannot be told {line!r}: {lost!r}") from lost
+    return answer

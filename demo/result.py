@@ -12,7 +12,7 @@ from demo.chart import Sample, chart
 from demo.documents import ARMS, BASELINE, CANDIDATE
 from demo.frame import WIDTH, label_of
 from demo.load_view import Load
-from demo.referee import Decision, against_decision, against_service
+from demo.referee import Decision, against_decision, against_explanation, against_service
 from demo.scenarios import Outcome, Scenario
 from demo.sizing import Sizing
 from wire.admin import ArmView, Explanation, JournalLine, MetricView, Status
@@ -35,14 +35,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """``weight`` is the live weight in percent at the decision, ``explanation`` what ``canaryctl explain`` prints.
 
     ``fault_at_s`` and ``decided_at_s`` are on the clock of ``series``, which begins when the run was opened.
-    ``as_expected`` is about the decision and its cause; ``objections`` also hold what clients had to suffer.
+    ``passed`` when there are no ``objections``: to the decision, its cause, its explanation, or what clients had to
+    suffer. ``tolerated``: it is not the outcome that was expected, but one that the scenario allows.
+    ``fault_struck`` counts the requests, answers or polls that the fault met.
     Latencies of an emulated arm say nothing about a TPU's.
     """
 
     scenario: str
     outcome: Outcome
     expected: Outcome
-    as_expected: bool
+    passed: bool
+    tolerated: bool
     objections: list[str]
     metric: str | None
     rule: str | None
@@ -52,6 +55,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     time_to_zero_ms: float | None
     fault_to_decision_s: float | None
     fault_at_s: float | None
+    fault_struck: int
     decided_at_s: float
     locust_requests: int
     locust_failures: int
@@ -73,10 +77,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     series: list[Sample]
     journal: list[JournalLine]
-
-    @property
-    def passed(self) -> bool:
-        return not self.objections
 
 
 def warm_up_of(body: HealthBody) -> WarmUp:
@@ -119,10 +119,12 @@ def build(
     step_scale: float,
     fault_began: float | None,
     fault_at_s: float | None,
+    fault_struck: int,
+    decided_at: float,
     canary_s: float,
     duration_s: float,
 ) -> Result:
-    """``status`` is that of the decision, ``fault_began`` a wall-clock stamp.
+    """``status`` is that of the decision, ``fault_began`` a wall-clock stamp; so is ``decided_at``, when it was seen.
 
     ``arms`` are from before the run: one that has crashed no longer says what it is.
     """
@@ -132,16 +134,23 @@ def build(
         metric=run.metric if run is not None else None,
         weight=run.decided_weight if run is not None and run.decided_weight is not None else status.weight,
         live_candidate_requests=run.live_candidate_requests if run is not None else 0,
-        decided_at=run.decided_at if run is not None else None,
+        decided_at=decided_at if run is None or run.decided_at is None else run.decided_at,
         fault_began=fault_began,
+        struck=fault_struck,
+        metrics=verdict.metrics if verdict is not None else [],
     )
-    against = against_decision(scenario, decision)
+    objections = [
+        *against_decision(scenario, decision),
+        *against_explanation(scenario, outcome, explanation),
+        *against_service(scenario, load),
+    ]
     return Result(
         scenario=scenario.name,
         outcome=outcome,
         expected=scenario.expected,
-        as_expected=not against,
-        objections=against + against_service(scenario, load),
+        passed=not objections,
+        tolerated=outcome in scenario.tolerated,
+        objections=objections,
         metric=decision.metric,
         rule=run.rule if run is not None else None,
         explanation=explanation,
@@ -150,6 +159,7 @@ def build(
         time_to_zero_ms=run.time_to_zero_ms if run is not None else None,
         fault_to_decision_s=decision.fault_to_decision_s,
         fault_at_s=None if fault_at_s is None else round(fault_at_s, 1),
+        fault_struck=fault_struck,
         decided_at_s=round(canary_s, 1),
         locust_requests=load.sent,
         locust_failures=load.failures + load.unsent,
@@ -197,7 +207,7 @@ def _why(explanation: Explanation) -> list[str]:
 
 def _outcome(result: Result) -> list[str]:
     named = f", metric {result.metric} by {result.rule}" if result.metric else ""
-    found = "as expected" if result.passed else "NOT as expected"
+    found = "NOT as expected" if not result.passed else "tolerated" if result.tolerated else "as expected"
     lines = [f"{result.outcome} at {result.weight:g} %{named}   (scenario {result.scenario}: {found})"]
     for objection in result.objections:
         lines += textwrap.wrap(objection, WIDTH, initial_indent="  ! ", subsequent_indent="    ")

@@ -135,7 +135,7 @@ SCENARIOS: Final = {
         ),
         Scenario(
             name="flap",
-            title="the candidate is away every fifth second",
+            title="the candidate is away a fifth of the time",
             fault="flap",
             fault_text="the candidate's readiness endpoint answers 503 for 20 % of the time",
             expected="ROLLED_BACK",

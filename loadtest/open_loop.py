@@ -133,6 +133,8 @@ class OpenLoop:
             if source is not self._source:
                 source = self._source
                 payload = source.payloads.request(index)
+            if source is self._then and self.tally.switched_at is None:
+                self.tally.switched(time.perf_counter() - self._zero, at=time.time())
             self.tally.planned += 1
             self._queue.put(Due(self._zero + due, payload, source.reference))
 
@@ -153,7 +155,6 @@ class OpenLoop:
 
     def _switch(self, then: Source) -> None:
         self._source = then
-        self.tally.switched_after_s = round(time.perf_counter() - self._zero, 3)
 
     def _stats(self) -> RunStats:
         return self.tally.stats(

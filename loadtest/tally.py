@@ -10,6 +10,8 @@ LATE_S: Final = 0.05  # started this long after its time: the generator, not the
 _RATIO: Final = 1.02  # neighbouring bins differ by 2 %
 _FLOOR_MS: Final = 0.05
 UNKNOWN: Final = "none"
+OTHER: Final = "other"
+MAX_GROUPS: Final = 256  # names told apart by arm and by bucket each; the rest is one group
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +35,8 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run. ``sent_ratio`` is sent / planned of the requests whose time has come.
 
     ``compared`` and ``wrong_answers`` count answers, ``min_cosine`` is over all their rows. ``switched_after_s`` is
-    when the second mix began, in seconds since the start; None while it has not.
+    when the first request of the second mix was due, in seconds since the start, ``switched_at`` the same as a stamp of
+    the machine's wall clock; None while there was none.
     """
 
     state: str
@@ -56,6 +59,7 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
     wrong_answers: int
     min_cosine: float | None
     switched_after_s: float | None
+    switched_at: float | None
     latency: Latency
     by_arm: dict[str, GroupStats]
     by_bucket: dict[str, GroupStats]
@@ -106,6 +110,7 @@ class Tally:
         self.wrong_answers = 0
         self.min_cosine: float | None = None
         self.switched_after_s: float | None = None
+        self.switched_at: float | None = None
         self.failures: dict[str, int] = {}
         self.last_failure = ""
         self._all = Histogram()
@@ -122,12 +127,16 @@ class Tally:
         self.late += late_s > LATE_S
         self.max_late_ms = max(self.max_late_ms, late_s * 1000.0)
 
+    def switched(self, after_s: float, *, at: float) -> None:
+        """The first request of the second mix is due."""
+        self.switched_after_s, self.switched_at = round(after_s, 3), at
+
     def succeeded(self, ms: float, *, arm: str, bucket: str, failover: bool) -> None:
         self.answered += 1
         self.failovers += failover
         self._all.observe(ms)
-        self._arms.setdefault(arm or UNKNOWN, Histogram()).observe(ms)
-        self._buckets.setdefault(bucket or UNKNOWN, Histogram()).observe(ms)
+        _group(self._arms, arm).observe(ms)
+        _group(self._buckets, bucket).observe(ms)
 
     def failed(self, code: str, text: str) -> None:
         self.failures[code] = self.failures.get(code, 0) + 1
@@ -160,10 +169,19 @@ class Tally:
             wrong_answers=self.wrong_answers,
             min_cosine=self.min_cosine,
             switched_after_s=self.switched_after_s,
+            switched_at=self.switched_at,
             latency=self._all.view(),
             by_arm=_groups(self._arms),
             by_bucket=_groups(self._buckets),
         )
+
+
+def _group(histograms: dict[str, Histogram], name: str) -> Histogram:
+    """The histogram of a name from an answer's header. Headers are the server's: so many names and no more."""
+    name = name or UNKNOWN
+    if name not in histograms and len(histograms) >= MAX_GROUPS:
+        name = OTHER
+    return histograms.setdefault(name, Histogram())
 
 
 def _groups(histograms: Mapping[str, Histogram]) -> dict[str, GroupStats]:

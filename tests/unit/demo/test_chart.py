@@ -48,3 +48,18 @@ def test_it_fits_the_terminal_whatever_the_numbers() -> None:
     for lines in (picture(*wild, fault_at=-5.0, decided_at=1e9), picture(sample(0.0, 0.0, 400.0, 400.0))):
         assert max(len(line) for line in lines) <= WIDTH
         assert len(lines) <= 20
+
+
+def test_fault_and_decision_in_one_column_are_both_told() -> None:
+    """Two marks at the same place become one that says so."""
+    lines = picture(*(sample(at, 10.0) for at in range(200)), fault_at=100.0, decided_at=100.5)
+    assert "X" in lines[-2]
+    assert lines[-1].endswith("X both")
+
+
+def test_small_latencies_have_labels_of_their_own() -> None:
+    """Below ten milliseconds the axis still tells one row from the next."""
+    lines = chart([sample(0.0, 10.0, 0.5, 2.5)], limit_ms=3.0, fault_at=None, decided_at=None)
+    labels = [line.partition("|")[0].strip() for line in lines if "|" in line][1:]
+    shown = [label for label in labels if label]
+    assert len(shown) == len(set(shown))

@@ -33,16 +33,39 @@ def test_full_view_fits_the_terminal(make: Any) -> None:
     assert sum(text.endswith(" ...") for text, _ in lines) == 2, "that verdict and list go on is shown"
 
 
+def test_the_longest_step_line_loses_nothing(make: Any) -> None:
+    """State, weight, limit and load all fit, however long they get."""
+    busy = scene(make)
+    busy.sizing = Sizing(34743.0, 10.24, "tpu", {})
+    step_since = busy.status.at - 103 if busy.status else 0.0
+    busy.status = make.status(state="rolled_back", weight=10000, run=make.run(step_since=step_since))
+    (line,) = (text for text, _ in frame(busy) if text.startswith("canary "))
+    assert line.endswith("100 %   rolled_back   step 2/4, 103 s   L 34743 ms   load 10.24/s")
+
+
 def test_view_holds_what_is_asked(make: Any) -> None:
     """Weight, step, limit, counts, percentiles, parity, clients, verdict, missing, evidence, fault: all are there."""
     text = "\n".join(line for line, _ in frame(scene(make)))
     for part in (
-        "crash: the candidate drops its connections", "1:23", "10 %   stepping   step 2 of 4 for 14 s   L 412 ms",
+        "crash: the candidate drops its connections", "1:23", "10 %   stepping   step 2/4, 14 s   L 412 ms",
         "load 8.1/s", "emulated: XLA on CPU, not TPU speed or arithmetic", "stands in for the GPU", "900", "450",
         "77.7", "NOT READY", "120 pairs, 0 bad, min cosine 0.991230", "sent 40 of 41, failures 0", "HOLD not_proven",
-        "12 more needed", "E 0.61 of 20", "begins after 5 s at 10 % or more", "http://127.0.0.1:2/v1/status",
+        "12 more needed", "E 0.61 of 20", "after 5 s at 10 % or more: connections", "http://127.0.0.1:2/v1/status",
     ):  # fmt: skip
         assert part in text, part
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_fault_is_cut_off(make: Any, name: str) -> None:
+    """What the fault is can be read to its last word, before it begins and while it lasts."""
+    calm, broken = scene(make, name), scene(make, name)
+    broken.fault_at = -120.0
+    for shown in (calm, broken):
+        lines = [text for text, _ in frame(shown)]
+        said = lines[next(n for n, text in enumerate(lines) if text.startswith("fault ")) :]
+        told = " ".join(" ".join(said[: said.index("")]).split())
+        assert told.endswith("none in this scenario" if name == "good" else SCENARIOS[name].fault_text)
+        assert len(lines) <= HEIGHT
 
 
 def test_fault_is_shown_while_it_lasts(make: Any) -> None:

@@ -1,9 +1,13 @@
 import asyncio
+import os
+import signal
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import demo.__main__ as command
+from demo.failures import DemoFailed
 from demo.options import Options
 from demo.result import Result
 from demo.scenarios import SCENARIOS
@@ -14,8 +18,24 @@ def absent() -> Path:
     raise NoWeights("the data package is not installed")
 
 
-def interrupted(options: Options) -> Result | None:
-    raise asyncio.CancelledError
+class Scripted:
+    """Stands in for a play: a signal comes at the named moment of the first one."""
+
+    moment = ""
+    played: ClassVar[list[str]] = []
+
+    def __init__(self, options: Options, *_: object, **__: object) -> None:
+        self.played.append(options.scenario.name)
+
+    async def run(self) -> Result:
+        if self.moment == "run":
+            os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(60 if self.moment == "run" else 0)
+        raise DemoFailed("played to no end")
+
+    def close(self) -> None:
+        if self.moment == "close":
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def no_room(*_: object, **__: object) -> int:
@@ -40,8 +60,8 @@ def test_unwritable_results_are_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "file").write_text("")
     assert command.main(["--results", str(tmp_path / "file")]) == 1
     seen = capsys.readouterr().err
+    assert "the results cannot be written" in seen
     assert str(tmp_path / "file") in seen
-    assert "logs are in" in seen
 
 
 def test_failed_start_leaves_no_folder(
@@ -68,11 +88,32 @@ def test_a_scenario_that_cannot_be_played_stops_no_other(
     assert "0 of 7 scenarios ended as expected" in seen.out
 
 
-def test_ctrl_c_ends_the_whole_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted scenario is the last one, and no result of an earlier series is left."""
+@pytest.mark.parametrize("moment", ["run", "close"])
+def test_a_signal_ends_the_whole_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], moment: str
+) -> None:
+    """A scenario that is interrupted, even while it is being stopped, is the last; no result of before is left."""
     for name in ("good", "refuse"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").write_text("{}")
-    monkeypatch.setattr(command, "_played", interrupted)
+    monkeypatch.setattr(command, "find", lambda: tmp_path)
+    monkeypatch.setattr(command, "Play", Scripted)
+    monkeypatch.setattr(Scripted, "moment", moment)
+    monkeypatch.setattr(Scripted, "played", [])
+    before = signal.getsignal(signal.SIGINT)
     assert command.main(["--scenario", "all", "--results", str(tmp_path)]) == 130
+    assert Scripted.played == ["good"]
+    assert "interrupted; everything it started was stopped" in capsys.readouterr().err
     assert list(tmp_path.glob("*/result.json")) == []
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_between_two_scenarios_ends_the_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two scenarios nothing runs, and the next one does not begin."""
+    monkeypatch.setattr(command, "find", lambda: tmp_path)
+    monkeypatch.setattr(command, "Play", Scripted)
+    monkeypatch.setattr(Scripted, "moment", "")
+    monkeypatch.setattr(Scripted, "played", [])
+    monkeypatch.setattr(command, "_clear", lambda options: options.scenario.name == "refuse" and signal.raise_signal(1))
+    assert command.main(["--scenario", "all", "--results", str(tmp_path)]) == 130
+    assert Scripted.played == []
