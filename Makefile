@@ -4,9 +4,9 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 SCENARIO ?= good
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
-PACKAGES := wire server gateway ctl loadtest demo
+PACKAGES := wire server gateway ctl loadtest demo bench
 
-.PHONY: help demo demo-all test test-tools check lint types imports unit lock clean-all
+.PHONY: help demo demo-all test test-tools bench-decisions check lint types imports unit lock clean-all
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test                  all checks and tests that need only Python"
 	@echo "make test-tools            tests that need Debian's tools (installs them as root)"
 	@echo "make check                 lint, types, import contract, unit tests"
+	@echo "make bench-decisions       the decision rule on simulated traffic, beside other tools' rules (ten minutes)"
 	@echo "make lock                  writes locks/*.txt from locks/*.in"
 	@echo "make clean-all             removes everything that make created"
 
@@ -50,6 +51,9 @@ test: lint types imports
 test-tools: $(VENV)/.fresh
 	@scripts/install-tools
 	@$(RUN) -m pytest -q tests/tools
+
+bench-decisions: $(VENV)/.fresh
+	@nice -n 19 $(RUN) -m bench.decisions
 
 lock:
 	@scripts/lock
