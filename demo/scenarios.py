@@ -14,8 +14,8 @@ FaultKind = Literal["none", "crash", "slow", "wrong", "flap", "traffic"]
 FAULT_WEIGHT: Final = 1000  # basis points
 FAULT_AFTER_S: Final = 5.0
 SLOW_FACTOR: Final = 1.25  # of the limit L
-# 20 % of the time, and each absence long against the gateway's readiness poll, which comes twice a second.
-FLAP: Final = Flap(down_ms=3_000, period_ms=15_000)
+# 20 % of the time. Each absence is long against the readiness poll (twice a second) and the judge's windows (1 s).
+FLAP: Final = Flap(down_ms=5_000, period_ms=25_000)
 
 LENGTHS: Final = (16, 32, 64, 128)
 SHORT_LENGTHS: Final = (16, 32, 64)

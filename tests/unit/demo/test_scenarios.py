@@ -12,7 +12,7 @@ def longest(mix: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [("good", None), ("crash", Crash()), ("slow", Slow(501)), ("wrong", Wrong()), ("flap", Flap(3000, 15000)),
+    [("good", None), ("crash", Crash()), ("slow", Slow(501)), ("wrong", Wrong()), ("flap", Flap(5000, 25000)),
      ("recompile", None), ("refuse", None)],
 )  # fmt: skip
 def test_a_scenario_says_what_the_proxy_does(name: str, mode: object) -> None:
