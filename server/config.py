@@ -148,7 +148,12 @@ class Settings(_Section):
                 "each new shape costs a compile while clients wait"
             )
         if value is not None and catalogue is not None:
-            Catalogue.declared(catalogue.batch, catalogue.length, value.bucket())
+            declared = Catalogue.declared(catalogue.batch, catalogue.length, value.bucket())
+            if strict is False and declared.programs == len(declared.buckets()):
+                raise ValueError(
+                    f"got batch {value.batch} and length {value.length}, which is the largest declared shape, so there "
+                    "is nothing undeclared to serve: allowed are strict: true without this section, or a larger one"
+                )
         return value
 
     @model_validator(mode="after")
@@ -206,6 +211,8 @@ def _sentence(problem: Any) -> str:
             return f"{where}: is missing"
         case "extra_forbidden":
             return f"{where}: is not a known setting"
+        case "value_error" if problem["input"] is None:
+            return f"{where}: is missing, {text}"
         case "value_error" if isinstance(problem["input"], dict | BaseModel):
             return text if where == "document" or text.startswith(where) else f"{where}: {text}"
         case _:

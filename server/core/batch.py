@@ -53,6 +53,7 @@ class Lanes:
         # A lane is there while somebody stands in it: the lengths of a lenient server are not known beforehand.
         self._lanes: dict[int, deque[Waiting]] = {}
         self._rows = 0
+        self._refused: set[Bucket] = set()
 
     @property
     def rows(self) -> int:
@@ -78,10 +79,30 @@ class Lanes:
         self._rows = 0
         return everyone
 
+    def refuse(self, bucket: Bucket) -> tuple[Waiting, ...]:
+        """From now on no batch of ``bucket`` is formed. Whose own shape it is leaves and is returned.
+
+        A smaller request is not concerned: it no longer gets the company that would make this shape.
+        """
+        self._refused.add(bucket)
+        concerned = tuple(
+            waiting
+            for lane in self._lanes.values()
+            for waiting in lane
+            if self._catalogue.fit(waiting.tokens.count, waiting.length) == bucket
+        )
+        for waiting in concerned:
+            self._leave(waiting)
+        return concerned
+
+    def refuses(self, bucket: Bucket) -> bool:
+        """Whether a request of this shape must not be added."""
+        return bool(self._refused) and bucket in self._refused
+
     def take(self, now: float) -> Turn:
         """The next batch: from the lane whose head is oldest, whole requests up to the largest declared batch.
 
-        A request that is larger goes alone.
+        A request that is larger goes alone. Nobody joins where that would make a refused shape.
         """
         late = self._drop_late(now)
         if not self._lanes:
@@ -89,7 +110,7 @@ class Lanes:
         lane = min(self._lanes.values(), key=lambda each: each[0].ticket)
         members: list[Waiting] = []
         rows = 0
-        while lane and (not members or rows + lane[0].tokens.count <= self._catalogue.full_rows):
+        while lane and (not members or self._join(rows + lane[0].tokens.count, lane[0].length)):
             member = lane[0]
             self._leave(member)
             members.append(member)
@@ -98,6 +119,12 @@ class Lanes:
         if isinstance(bucket, ShapeNotServed):
             raise bucket
         return Turn(Batch(bucket, tuple(members)), late)
+
+    def _join(self, rows: int, length: int) -> bool:
+        """Whether several requests, ``rows`` in all, may go together."""
+        if rows > self._catalogue.full_rows:
+            return False
+        return not self._refused or self._catalogue.fit(rows, length) not in self._refused
 
     def _drop_late(self, now: float) -> tuple[Waiting, ...]:
         late = [each for lane in self._lanes.values() for each in lane if expired(each.deadline, now)]

@@ -5,7 +5,7 @@ so their number is bounded: a size above the declared ones is rounded up to a po
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from server.core.types import Bucket, ShapeNotServed
 
@@ -21,17 +21,22 @@ class Catalogue:
     batches: tuple[int, ...]
     lengths: tuple[int, ...]
     largest: Bucket | None = None
+    # What ``fit`` looks through, computed once: it is asked several times a request.
+    _batch_sizes: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _length_sizes: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for field, values in (("batch", self.batches), ("length", self.lengths)):
+        for name, values in (("batch", self.batches), ("length", self.lengths)):
             if not values or any(value < 1 for value in values) or list(values) != sorted(set(values)):
                 raise ValueError(
-                    f"catalogue.{field}: got {list(values)}, allowed are rising positive integers, at least one"
+                    f"catalogue.{name}: got {list(values)}, allowed are rising positive integers, at least one"
                 )
         if len(self.batches) * len(self.lengths) > MAX_BUCKETS:
             raise ValueError(
                 f"catalogue: got {len(self.batches) * len(self.lengths)} buckets, at most {MAX_BUCKETS} are allowed"
             )
+        object.__setattr__(self, "_batch_sizes", _sizes(self.batches, self.max_rows))
+        object.__setattr__(self, "_length_sizes", _sizes(self.lengths, self.max_length))
         if self.largest is not None:
             self._check_largest(self.largest)
 
@@ -76,7 +81,7 @@ class Catalogue:
         Batch sizes times lengths; of each the declared ones, the powers of two strictly between the last of them
         and the bound, and the bound itself where it lies above.
         """
-        return len(_sizes(self.batches, self.max_rows)) * len(_sizes(self.lengths, self.max_length))
+        return len(self._batch_sizes) * len(self._length_sizes)
 
     def buckets(self) -> tuple[Bucket, ...]:
         """The declared ones."""
@@ -87,8 +92,8 @@ class Catalogue:
         if rows > self.max_rows or longest > self.max_length:
             return self._outside(f"{rows} rows of up to {longest} tokens")
         return Bucket(
-            next(batch for batch in _sizes(self.batches, self.max_rows) if batch >= rows),
-            next(length for length in _sizes(self.lengths, self.max_length) if length >= longest),
+            next(batch for batch in self._batch_sizes if batch >= rows),
+            next(length for length in self._length_sizes if length >= longest),
         )
 
     def refuse_rows(self, rows: int) -> ShapeNotServed | None:

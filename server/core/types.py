@@ -4,7 +4,7 @@ Refusals say whose fault it is:
 
     Refused
     ├── BadRequest       the caller's: malformed
-    ├── ShapeNotServed   the caller's: well-formed, outside the catalogue
+    ├── ShapeNotServed   the caller's: well-formed, outside the catalogue, or of a shape that failed on this device
     ├── ModelNotFound    the caller's: another model's name
     ├── QueueFull        load
     ├── DeadlinePassed   load: the caller stopped waiting
@@ -42,34 +42,15 @@ class Bucket:
         return self.batch * self.length
 
 
-@dataclass(frozen=True, slots=True)
-class Compiles:
-    """Programs that a request had compiled or waited behind, and their buckets, each once, oldest first."""
-
-    count: int = 0
-    buckets: tuple[Bucket, ...] = ()
-
-    def plus(self, count: int, bucket: Bucket) -> "Compiles":
-        """With ``count`` more, all for ``bucket``."""
-        if count == 0:
-            return self
-        known = bucket in self.buckets
-        return Compiles(self.count + count, self.buckets if known else (*self.buckets, bucket))
-
-
 class Refused(Exception):
-    """A request that gets no answer. ``reason`` is the wire's code, ``param`` the field at fault.
-
-    ``compiles`` is what it met until then: also who got no answer tells why it took so long.
-    """
+    """A request that gets no answer. ``reason`` is the wire's code, ``param`` the field at fault."""
 
     reason = "internal"
 
-    def __init__(self, message: str, *, param: str | None = None, compiles: Compiles | None = None) -> None:
+    def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
-        self.compiles = compiles or Compiles()
 
 
 class BadRequest(Refused):

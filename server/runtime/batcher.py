@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from server.core.admission import admit
 from server.core.batch import Batch, Lanes, Waiting, pad, split
 from server.core.catalog import Catalogue
-from server.core.types import Bucket, Compiles, Internal, NotReady, Refused, ShapeNotServed, TokenRows
+from server.core.types import Bucket, Internal, NotReady, Refused, ShapeNotServed, TokenRows
+from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import Telemetry
 from server.ports.worker import Finished, Run, RunFailed
@@ -24,20 +25,20 @@ class Vectors:
     queue_s: float
     batch_s: float
     device_s: float
-    compiles: Compiles
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A batch that left the device, ``seconds`` after it was sent there."""
+    """A batch that left the device, ``seconds`` after it was sent there. ``first``: see _OnDevice."""
 
     batch: Batch
     seconds: float
+    first: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _OnDevice:
-    """``first``: no batch of this shape finished in this process so far."""
+    """``first``: the shape is undeclared, and no batch of it finished in this process so far."""
 
     number: int
     batch: Batch
@@ -47,16 +48,20 @@ class _OnDevice:
 
 @dataclass(slots=True)
 class _Asked:
-    """One who waits in a lane or on the device, and the compiles met there."""
+    """One who waits in a lane or on the device."""
 
     future: "asyncio.Future[Vectors]"
-    compiles: Compiles = field(default_factory=Compiles)
+    visit: Visit
+
+    def met(self, compiles: int, bucket: Bucket) -> None:
+        self.visit.compiles = self.visit.compiles.plus(compiles, bucket)
 
 
 class Batcher:
     """Owns the lanes and the futures of those who wait.
 
-    ``send`` hands a batch to the worker; answers come back through ``finished`` and ``run_failed``.
+    ``send`` hands a batch to the worker; answers come back through ``finished`` and ``run_failed``. A shape that is
+    undeclared and fails at its first run is refused from then on: each try would compile, and fail, once more.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Batcher:
         self._lanes = Lanes(catalogue)
         self._asked: dict[int, _Asked] = {}
         self._ran = set(catalogue.buckets())
+        self._compiled = False
         self._on_device: _OnDevice | None = None
         self._reserved = 0
         self._ticket = 0
@@ -83,24 +89,28 @@ class Batcher:
 
     @property
     def may_compile(self) -> bool:
-        """Whether the batch on the device is of a shape that has not run yet in this process."""
-        return self._on_device is not None and self._on_device.first
+        """Whether the batch on the device may be compiling: its shape has not run yet, and the engine compiles."""
+        return self._compiled and self._on_device is not None and self._on_device.first
 
-    def open(self, dim: int) -> None:
-        """From now on batches are sent. ``dim`` is the length of a vector."""
+    def open(self, dim: int, *, compiled: bool) -> None:
+        """From now on batches are sent. ``dim`` is the length of a vector, ``compiled`` whether the engine compiles."""
         self._dim = dim
+        self._compiled = compiled
         self._closed = None
         self._pump()
 
-    def close(self, reason: str) -> None:
-        """No further batch; everyone who waits is told that the server cannot answer."""
+    def close(self, reason: str) -> int:
+        """No further batch; everyone who waits is told that the server cannot answer. How many were told."""
         self._closed = reason
+        everyone, self._asked = self._asked, {}
+        told = sum(1 for asked in everyone.values() if not asked.future.done())
+        for asked in everyone.values():
+            self._leaves_behind(asked)
+            _refuse(asked, NotReady(reason))
         self._on_device = None
         self._lanes.clear()
         self._tell_queue()
-        everyone, self._asked = self._asked, {}
-        for asked in everyone.values():
-            _refuse(asked, NotReady(reason))
+        return told
 
     @contextmanager
     def reserved(self, rows: int) -> Iterator[None]:
@@ -117,29 +127,30 @@ class Batcher:
             self._reserved -= rows
             self._tell_queue()
 
-    async def answer(self, tokens: TokenRows, arrived: float, deadline: float | None) -> Vectors:
+    async def answer(self, tokens: TokenRows, visit: Visit) -> Vectors:
         """Waits for the vectors of one request. Raises a Refused; cancelling takes the request out of its lane.
 
-        Both tell the compiles of its own batch, and of those that were on the device while it stood in its lane.
+        Whichever it is, ``visit`` tells the compiles of its own batch, and of those that were on the device while it
+        waited. Who leaves while one may be running counts that as one, which is the least that it is.
         """
         bucket = self._catalogue.fit(tokens.count, tokens.width)
         if isinstance(bucket, ShapeNotServed):
             raise bucket
+        if self._lanes.refuses(bucket):
+            raise self._failed_before(bucket)
         self._admit(tokens.count)
         self._ticket += 1
         ticket = self._ticket
-        asked = _Asked(asyncio.get_running_loop().create_future())
-        self._asked[ticket] = asked
-        self._lanes.add(Waiting(ticket, tokens, bucket.length, arrived, deadline))
+        asked = self._asked[ticket] = _Asked(asyncio.get_running_loop().create_future(), visit)
+        self._lanes.add(Waiting(ticket, tokens, bucket.length, visit.arrived, visit.deadline))
         self._pump()
         try:
-            async with until(deadline, self._clock):
+            async with until(visit.deadline, self._clock):
                 return await asked.future
-        except Refused as refusal:
-            refusal.compiles = asked.compiles
-            raise
         finally:
-            self._asked.pop(ticket, None)
+            # Whoever was told an outcome is no longer among those who ask: this one leaves by itself.
+            if self._asked.pop(ticket, None) is not None:
+                self._leaves_behind(asked)
             if self._lanes.remove(ticket):
                 self._tell_queue()
 
@@ -157,9 +168,9 @@ class Batcher:
             asked = self._asked.pop(member.ticket, None)
             if asked is not None and not asked.future.done():
                 queue_s = max(0.0, done.taken - member.arrived)
-                asked.future.set_result(Vectors(share, bucket, queue_s, batch_s, event.device_s, asked.compiles))
+                asked.future.set_result(Vectors(share, bucket, queue_s, batch_s, event.device_s))
         self._pump()
-        return Landed(batch, batch_s)
+        return Landed(batch, batch_s, done.first)
 
     def run_failed(self, event: RunFailed) -> Landed | None:
         """The worker could not run this batch. None: it is not the one on the device."""
@@ -172,8 +183,10 @@ class Batcher:
             asked = self._asked.pop(member.ticket, None)
             if asked is not None:
                 _refuse(asked, Internal(f"the device failed on this batch: {event.error}"))
+        if done.first:
+            self._give_up(done.batch.bucket)
         self._pump()
-        return Landed(done.batch, batch_s)
+        return Landed(done.batch, batch_s, done.first)
 
     def _admit(self, rows: int) -> None:
         if self._closed is not None:
@@ -193,8 +206,27 @@ class Batcher:
         self._on_device = None
         if event.compiles:
             for asked in self._asked.values():
-                asked.compiles = asked.compiles.plus(event.compiles, done.batch.bucket)
+                asked.met(event.compiles, done.batch.bucket)
         return done
+
+    def _leaves_behind(self, asked: _Asked) -> None:
+        """This one does not see the end of what is on the device, which may be a compile."""
+        if self.may_compile and self._on_device is not None:
+            asked.met(1, self._on_device.batch.bucket)
+
+    def _give_up(self, bucket: Bucket) -> None:
+        """No further batch of this shape; who waits for one is told."""
+        for waiting in self._lanes.refuse(bucket):
+            asked = self._asked.pop(waiting.ticket, None)
+            if asked is not None:
+                _refuse(asked, self._failed_before(bucket))
+
+    def _failed_before(self, bucket: Bucket) -> ShapeNotServed:
+        return ShapeNotServed(
+            f"input: got a request of shape {bucket}: this shape failed on this device and is not tried again before "
+            f"a restart; the declared shapes are served (catalogue {self._catalogue})",
+            param="input",
+        )
 
     def _pump(self) -> None:
         if self._closed is None and self._on_device is None:
@@ -207,6 +239,9 @@ class Batcher:
             if turn.batch is not None:
                 self._runs += 1
                 self._on_device = _OnDevice(self._runs, turn.batch, now, turn.batch.bucket not in self._ran)
+                if self.may_compile:
+                    # Who is leaving in this very turn of the loop has no part in what begins now.
+                    self._asked = {ticket: each for ticket, each in self._asked.items() if not each.future.done()}
                 ids, mask = pad(turn.batch)
                 self._send(Run(self._runs, turn.batch.bucket, ids, mask))
         self._tell_queue()

@@ -8,6 +8,9 @@ from server.core.lifecycle import State
 from server.ports.telemetry import Log
 from server.runtime.supervisor import Supervisor
 
+# Before the limit: time for the refusals to leave.
+NOTICE_S = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class DrainRule:
@@ -42,18 +45,25 @@ async def drain(
 ) -> bool:
     """Runs from the first signal to the end of the worker. ``hurry`` (a second signal) skips the waiting.
 
-    A server that was never ready has no one to wait for and ends its worker at once. False when somebody who was
-    served was let down: requests were cut off, or the worker was lost on the way.
+    A server that was never ready has no one to wait for and ends its worker at once. Who still waits for the device
+    when the limit or a second signal comes is refused in words; only who is stuck elsewhere, as in its body, is cut
+    off. False when somebody who was served was let down in either way, or the worker was lost.
     """
     served = supervisor.drain()
     log.info("draining", served=served, delay_s=rule.delay_s if served else 0.0)
     kept = True
     if served:
         await _unless(hurry, rule.delay_s)
-        cut_off = await _close(data, rule.limit_s, hurry)
-        if cut_off:
-            log.error("drain_limit", detail="requests were cut off", requests=cut_off, limit_s=rule.limit_s)
-        kept = cut_off == 0 and supervisor.life.state is not State.FAILED
+        refused, cut_off = await _close(supervisor, data, rule.limit_s, hurry)
+        if refused or cut_off:
+            log.error(
+                "drain_limit",
+                detail="requests were refused or cut off",
+                requests=refused + cut_off,
+                cut_off=cut_off,
+                limit_s=rule.limit_s,
+            )
+        kept = not refused and not cut_off and supervisor.life.state is not State.FAILED
         await supervisor.stop()
     else:
         await supervisor.stop()
@@ -63,17 +73,21 @@ async def drain(
     return kept
 
 
-async def _close(data: Listener, limit_s: float, hurry: asyncio.Event) -> int:
-    hurrying = asyncio.create_task(_hurry(data, hurry), name="hurry")
+async def _close(supervisor: Supervisor, data: Listener, limit_s: float, hurry: asyncio.Event) -> tuple[int, int]:
+    """How many were refused at the end of the wait, and how many were cut off."""
+    closing = asyncio.create_task(data.close(limit_s), name="close")
+    hurried = asyncio.create_task(hurry.wait(), name="hurry")
     try:
-        return await data.close(limit_s)
+        notice_s = limit_s - min(NOTICE_S, limit_s / 2)
+        await asyncio.wait({closing, hurried}, timeout=notice_s, return_when=asyncio.FIRST_COMPLETED)
+        refused = 0 if closing.done() else supervisor.give_up_waiting("server: stopping, the time to finish has passed")
+        await asyncio.wait({closing, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        if hurried.done():
+            data.hurry()
+        return refused, await closing
     finally:
-        hurrying.cancel()
-
-
-async def _hurry(data: Listener, hurry: asyncio.Event) -> None:
-    await hurry.wait()
-    data.hurry()
+        closing.cancel()
+        hurried.cancel()
 
 
 async def _unless(hurry: asyncio.Event, seconds: float) -> None:

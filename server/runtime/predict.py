@@ -3,19 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from server.core.admission import deadline_at
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Life
 from server.core.types import (
     BadRequest,
     Bucket,
-    Compiles,
     EngineFacts,
     ModelNotFound,
     NotReady,
     ShapeNotServed,
     TokenRows,
 )
+from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.tokenizer import Tokenizer
 from server.runtime.batcher import Batcher
@@ -34,7 +33,6 @@ class Prediction:
     queue_s: float
     batch_s: float
     device_s: float
-    compiles: Compiles
 
 
 class Predictor:
@@ -70,23 +68,23 @@ class Predictor:
         if name != self._model:
             raise ModelNotFound(f"{param}: got {name!r}, this server serves {self._model!r}", param=param)
 
-    async def texts(self, texts: Sequence[str], arrived: float, deadline_ms: int | None) -> Prediction:
+    async def texts(self, texts: Sequence[str], visit: Visit) -> Prediction:
         """Vectors of texts. Raises a Refused; what cannot be served is not tokenised first."""
         self.check_serving()
         self._check_texts(texts)
         with self._batcher.reserved(len(texts)):
-            async with until(deadline_at(arrived, deadline_ms), self._clock):
+            async with until(visit.deadline, self._clock):
                 ids = await self._tokenizer.encode(texts)
-        return await self.tokens(TokenRows(ids), arrived, deadline_ms)
+        return await self.tokens(TokenRows(ids), visit)
 
-    async def tokens(self, tokens: TokenRows, arrived: float, deadline_ms: int | None) -> Prediction:
+    async def tokens(self, tokens: TokenRows, visit: Visit) -> Prediction:
         """Vectors of ready-made token ids. Raises a Refused."""
         facts = self.check_serving()
         bucket = self._catalogue.fit(tokens.count, tokens.width)
         if isinstance(bucket, ShapeNotServed):
             raise bucket
         tokens.check_vocabulary(facts.vocabulary)
-        vectors = await self._batcher.answer(tokens, arrived, deadline_at(arrived, deadline_ms))
+        vectors = await self._batcher.answer(tokens, visit)
         return Prediction(
             data=vectors.data,
             rows=tokens.count,
@@ -96,7 +94,6 @@ class Predictor:
             queue_s=vectors.queue_s,
             batch_s=vectors.batch_s,
             device_s=vectors.device_s,
-            compiles=vectors.compiles,
         )
 
     def _check_texts(self, texts: Sequence[str]) -> None:

@@ -31,7 +31,8 @@ READ_S = 0.1
 BATCH_LIMIT_S = 60.0
 # Of a shape that has not run yet: as long as a bucket may take in the warm-up.
 FIRST_BATCH_LIMIT_S = SILENCE_LIMIT_S[State.WARMING]
-# One request can fail its batch; a device that fails so many in a row answers nobody.
+# One request can fail its batch; a device that fails so many in a row answers nobody. Only shapes count that have run
+# here: an undeclared one that fails at once says nothing about the device, and is not tried again.
 FAILED_BATCHES_LIMIT = 5
 
 
@@ -125,6 +126,10 @@ class Supervisor:
             self._step(Event.DRAIN)
         return served
 
+    def give_up_waiting(self, reason: str) -> int:
+        """Who still waits is refused with ``reason``, and so is who comes later. How many were waiting."""
+        return self._batcher.close(reason)
+
     async def stop(self) -> None:
         """Ends the worker."""
         if self._watch is not None:
@@ -135,9 +140,13 @@ class Supervisor:
         await self._link.kill()
 
     def _run_failed(self, event: RunFailed) -> None:
-        self._failed_batches += 1
         self._log.error("batch_failed", number=event.number, error=event.error)
-        self._tell_compiles(self._batcher.run_failed(event), event.compiles)
+        landed = self._batcher.run_failed(event)
+        self._tell_compiles(landed, event.compiles)
+        if landed is not None and landed.first:
+            self._log.error("shape_refused", bucket=str(landed.batch.bucket), error=event.error)
+            return
+        self._failed_batches += 1
         if self._failed_batches >= FAILED_BATCHES_LIMIT:
             self.fail(f"worker: {self._failed_batches} batches in a row failed, the last one with {event.error}")
 
@@ -161,7 +170,7 @@ class Supervisor:
     def _warmed(self) -> None:
         assert self.facts is not None, "the worker reports its facts before it warms"
         self._step(Event.WARMED)
-        self._batcher.open(self.facts.dim)
+        self._batcher.open(self.facts.dim, compiled=self.facts.compiled)
         self._log.info("ready", after_s=round(self.life.ready_after_s or 0.0, 3), summary=self.life.summary)
 
     def _step(self, event: Event, reason: str = "") -> None:

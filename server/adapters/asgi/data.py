@@ -16,6 +16,7 @@ from server.adapters.asgi.answers import answer_error, json_response
 from server.adapters.asgi.exchange import MAX_REQUEST_ID, AnyRequest, Exchange
 from server.core.lifecycle import Life, State
 from server.core.types import EngineFacts, Internal, ModelNotFound, NotReady, TokenRows
+from server.core.visit import Visit
 from server.runtime.predict import Prediction, Predictor
 from wire import headers
 from wire.health import Identity
@@ -85,35 +86,31 @@ def data_app(view: DataView) -> Litestar:
     )
 
 
-async def _embed(view: DataView, body: bytes, arrived: float, deadline_ms: int | None) -> tuple[Prediction, bytes]:
+async def _embed(view: DataView, body: bytes, visit: Visit) -> tuple[Prediction, bytes]:
     facts = view.predictor.check_serving()
     question = openai.parse(body)
     view.predictor.check_model(question.model)
     openai.check_dimensions(question.dimensions, facts.dim)
-    prediction = await _predict(view, question.texts, question.tokens, arrived, deadline_ms)
+    prediction = await _predict(view, question.texts, question.tokens, visit)
     return prediction, openai.render(prediction, question)
 
 
-async def _infer(
-    view: DataView, model: str, body: bytes, arrived: float, deadline_ms: int | None
-) -> tuple[Prediction, bytes]:
+async def _infer(view: DataView, model: str, body: bytes, visit: Visit) -> tuple[Prediction, bytes]:
     _check_model(view, model)
     view.predictor.check_serving()
     question = oip.parse(body)
-    prediction = await _predict(view, question.texts, question.tokens, arrived, deadline_ms)
+    prediction = await _predict(view, question.texts, question.tokens, visit)
     return prediction, oip.render(prediction, view.model, question.id)
 
 
-async def _predict(
-    view: DataView, texts: list[str] | None, tokens: TokenRows | None, arrived: float, deadline_ms: int | None
-) -> Prediction:
+async def _predict(view: DataView, texts: list[str] | None, tokens: TokenRows | None, visit: Visit) -> Prediction:
     if tokens is not None:
-        prediction = await view.predictor.tokens(tokens, arrived, deadline_ms)
+        prediction = await view.predictor.tokens(tokens, visit)
     else:
-        prediction = await view.predictor.texts(texts or [], arrived, deadline_ms)
+        prediction = await view.predictor.texts(texts or [], visit)
     # JSON has no NaN, and a client would take the null in its place for a number.
     if not np.isfinite(np.frombuffer(prediction.data, dtype=np.float32)).all():
-        raise Internal("output: the device returned a value that is not finite", compiles=prediction.compiles)
+        raise Internal("output: the device returned a value that is not finite")
     return prediction
 
 

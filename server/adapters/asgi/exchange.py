@@ -8,7 +8,9 @@ from litestar import Request, Response
 
 from server.adapters.asgi.answers import json_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
-from server.core.types import Compiles, Refused
+from server.core.admission import deadline_at
+from server.core.types import Bucket
+from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
 from server.runtime.predict import Prediction
@@ -21,7 +23,7 @@ MAX_EPOCH: Final = 32
 # nginx's number for a client that closed its connection; nobody reads it but the metrics and the access log.
 CALLER_GONE: Final = 499
 AnyRequest = Request[Any, Any, Any]
-Work = Callable[[bytes, float, int | None], Coroutine[Any, Any, tuple[Prediction, bytes]]]
+Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +38,36 @@ class Exchange:
     body_s: float = BODY_S
 
     async def run(self, request: AnyRequest, route: str, work: Work) -> Response[bytes]:
-        """The answer to ``request``; ``work`` gets the body, the moment of arrival and the deadline's milliseconds."""
-        arrived = self.clock.monotonic()
+        """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met."""
+        visit = self._visit(request)
         prediction: Prediction | None = None
-        compiles = Compiles()
         try:
-            prediction, content = await self._answer(request, arrived, work)
-            compiles = prediction.compiles
-            response, reason = json_response(content, _timings(prediction, self.identity())), ""
+            prediction, content = await self._answer(request, visit, work)
+            response, reason = json_response(content, _timings(prediction, self.identity(), visit)), ""
         except CallerGone:
             response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
         except Exception as error:  # every failure becomes an answer in the protocol's shape
-            compiles = error.compiles if isinstance(error, Refused) else compiles
-            response, reason = self._refusal(request.url.path, route, error, compiles)
-        seconds = self.clock.monotonic() - arrived
-        self._note(request, route, response.status_code or 200, reason, prediction, compiles, seconds)
+            response, reason = self._refusal(request.url.path, route, error, visit)
+        self._note(request, route, response.status_code or 200, reason, prediction, visit)
         return response
 
-    async def _answer(self, request: AnyRequest, arrived: float, work: Work) -> tuple[Prediction, bytes]:
-        check_head(request)
+    def _visit(self, request: AnyRequest) -> Visit:
+        arrived = self.clock.monotonic()
         deadline = request.headers.get(headers.DEADLINE_MS)
         deadline_ms = None if deadline is None else headers.parse_deadline_ms(deadline)
-        body = await read_body(request.receive, self.body_s)
-        return await unless_gone(request.receive, work(body, arrived, deadline_ms))
+        return Visit(arrived, deadline_at(arrived, deadline_ms))
 
-    def _refusal(self, path: str, route: str, error: Exception, met: Compiles) -> tuple[Response[bytes], str]:
+    async def _answer(self, request: AnyRequest, visit: Visit, work: Work) -> tuple[Prediction, bytes]:
+        check_head(request)
+        body = await read_body(request.receive, self.body_s)
+        return await unless_gone(request.receive, work(body, visit))
+
+    def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:
         code, message, param = reason_of(error)
         if code is Reason.INTERNAL:
             self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
         # The rest of a body that is given up must not be read as the next request.
-        close, more = isinstance(error, BodyTooSlow), _compiles(met) if met.count else None
+        close, more = isinstance(error, BodyTooSlow), _compiles(visit, None) if visit.compiles.count else None
         return refusal_response(path, code, message, param, close=close, more=more), str(code)
 
     def _note(
@@ -75,9 +77,9 @@ class Exchange:
         status: int,
         reason: str,
         answered: Prediction | None,
-        compiles: Compiles,
-        seconds: float,
+        visit: Visit,
     ) -> None:
+        seconds = self.clock.monotonic() - visit.arrived
         queue_s = None if answered is None else answered.queue_s
         self.telemetry.request_done(route, status, reason, seconds, queue_s)
         self.access_log.write(
@@ -91,13 +93,13 @@ class Exchange:
                 "reason": reason,
                 "bucket": "" if answered is None else str(answered.bucket),
                 "rows": 0 if answered is None else answered.rows,
-                "compiles": compiles.count,
+                "compiles": visit.compiles.count,
                 "ms": round(seconds * 1000, 3),
             }
         )
 
 
-def _timings(prediction: Prediction, identity: Identity | None) -> dict[str, str]:
+def _timings(prediction: Prediction, identity: Identity | None, visit: Visit) -> dict[str, str]:
     """What the gateway reads of each answer. Milliseconds."""
     return {
         headers.BUCKET: str(prediction.bucket),
@@ -106,10 +108,13 @@ def _timings(prediction: Prediction, identity: Identity | None) -> dict[str, str
         headers.BATCH_MS: f"{prediction.batch_s * 1000:.3f}",
         headers.DEVICE_MS: f"{prediction.device_s * 1000:.3f}",
         headers.IDENTITY: "" if identity is None else identity.digest(),
-        **_compiles(prediction.compiles),
+        **_compiles(visit, prediction.bucket),
     }
 
 
-def _compiles(met: Compiles) -> dict[str, str]:
-    named = {headers.COMPILED: ",".join(map(str, met.buckets[: headers.MAX_COMPILED]))} if met.buckets else {}
-    return {headers.COMPILES: str(met.count), **named}
+def _compiles(visit: Visit, own: Bucket | None) -> dict[str, str]:
+    """How many, and their shapes: ``own`` first, since that of the culprit must not be missing."""
+    count = {headers.COMPILES: str(visit.compiles.count)}
+    if not visit.compiles.count:
+        return count
+    return {**count, headers.COMPILED: ",".join(map(str, visit.compiles.named(own, headers.MAX_COMPILED)))}

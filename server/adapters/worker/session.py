@@ -146,8 +146,8 @@ class _Built:
 
     The device's counter alone is not enough. torch_tpu 0.2.0 on the emulator, a shape's first call: compiled (3 to
     4 s) it counts 1 and Dynamo traces 1 graph; found in the compile cache on disk (1.2 to 1.6 s: a trace and a load)
-    it counts 0 and Dynamo traces 1. Second calls (10 to 160 ms) leave both alone. The larger of the two counts each
-    stall once, and still counts what an eager operation compiles, which is no graph.
+    it counts 0 and Dynamo traces 1. Second calls (10 to 160 ms) leave both alone. The larger of the two counts no
+    program twice, and at least one a batch that stalled, be it for an eager operation, which is no graph.
     """
 
     def __init__(self, device: Device) -> None:

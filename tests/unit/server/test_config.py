@@ -81,7 +81,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_lenient_server_names_the_largest_shape_that_it_serves(tmp_path: Path) -> None:
-    """It may be a declared one; strict is what nobody asked for."""
+    """One of its sizes may be a declared one; strict is what nobody asked for."""
     settings = load(write(tmp_path, document(strict=False, largest={"batch": 4, "length": 64})), None)
     assert settings.largest is not None
     assert (settings.strict, settings.largest.bucket()) == (False, Bucket(4, 64))
@@ -92,7 +92,15 @@ def test_a_lenient_server_names_the_largest_shape_that_it_serves(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"strict": False}, "largest: got None, allowed are batch and length of the largest shape to serve, since str"),
+        (
+            {"strict": False},
+            "largest: is missing, allowed are batch and length of the largest shape to serve, since st",
+        ),
+        ({"strict": False, "largest": None}, "largest: is missing, allowed are batch and length of the largest shape"),
+        (
+            {"strict": False, "largest": {"batch": 4, "length": 32}},
+            "largest: got batch 4 and length 32, which is the largest declared shape, so there is nothing undeclared",
+        ),
         (
             {"largest": {"batch": 8, "length": 64}},
             "largest: got batch 8 and length 64, allowed is no such section unless strict is false",

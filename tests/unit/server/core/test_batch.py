@@ -146,6 +146,19 @@ def test_a_lane_of_an_undeclared_length_comes_and_goes_with_who_stands_in_it() -
     assert lanes.rows == 0
 
 
+def test_who_needs_a_refused_shape_leaves_and_others_form_it_no_more() -> None:
+    """A shape's refusal concerns whose own it is; smaller ones go in another shape."""
+    lanes = Lanes(LENIENT)
+    for each in (waiting(1, length=16), waiting(2, rows=2, length=16), waiting(3, length=16), waiting(4, rows=2)):
+        lanes.add(each)
+    assert not lanes.refuses(Bucket(2, 16))
+    assert [each.ticket for each in lanes.refuse(Bucket(2, 16))] == [2]
+    assert (lanes.refuses(Bucket(2, 16)), lanes.refuses(Bucket(1, 16)), lanes.rows) == (True, False, 4)
+    turns = [lanes.take(0.0).batch for _ in range(3)]
+    assert [tickets(batch) for batch in turns] == [[1], [3], [4]]
+    assert [str(batch.bucket) for batch in turns if batch is not None] == ["1x16", "1x16", "2x4"]
+
+
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 20)), max_size=30))
 def test_lenient_batching_serves_everyone_within_the_bound(shapes: list[tuple[int, int]]) -> None:
     """Every request is in exactly one batch, in order within its lane, and several fill no undeclared batch size."""

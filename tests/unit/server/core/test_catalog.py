@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.core import catalog as catalog_module
 from server.core.catalog import Catalogue
 from server.core.types import Bucket, ShapeNotServed
 
@@ -137,6 +138,15 @@ def test_every_request_within_the_bound_gets_one_of_the_counted_buckets(data: st
     assert set(catalogue.buckets()) <= seen
     assert isinstance(catalogue.fit(largest.batch + 1, 1), ShapeNotServed)
     assert isinstance(catalogue.fit(1, largest.length + 1), ShapeNotServed)
+
+
+@pytest.mark.parametrize("catalogue", [Catalogue((1, 4), (16, 32)), Catalogue((1, 4), (16, 32), Bucket(8, 128))])
+def test_the_sizes_are_computed_once(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request and every batch asks for its bucket; what a catalogue is compared by is what was declared."""
+    monkeypatch.delattr(catalog_module, "_sizes")
+    assert catalogue.fit(3, 17) == Bucket(4, 32)
+    assert catalogue.programs in (4, 12)
+    assert "sizes" not in repr(catalogue)
 
 
 def test_a_strict_catalogue_has_as_many_programs_as_buckets() -> None:

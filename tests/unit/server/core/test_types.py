@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.core.types import BadRequest, Bucket, Compiles, TokenRows, last_kept
+from server.core.types import BadRequest, TokenRows, last_kept
 
 
 def test_width_and_tokens_count_every_token_without_a_mask() -> None:
@@ -60,9 +60,3 @@ def test_the_edges_of_the_vocabulary_are_allowed() -> None:
 def test_last_kept_of_an_empty_mask_is_zero() -> None:
     """No position is kept, so there is no last one."""
     assert last_kept([0, 0]) == 0
-
-
-def test_compiles_add_up_and_name_each_bucket_once() -> None:
-    """In the order in which they were met; a batch that compiled nothing names nothing."""
-    met = Compiles().plus(0, Bucket(1, 4)).plus(1, Bucket(2, 8)).plus(2, Bucket(1, 8)).plus(1, Bucket(2, 8))
-    assert met == Compiles(4, (Bucket(2, 8), Bucket(1, 8)))

@@ -8,13 +8,14 @@ import pytest
 
 from server.core.catalog import Catalogue
 from server.core.types import Bucket, DeadlinePassed, Internal, NotReady, QueueFull, ShapeNotServed, TokenRows
+from server.core.visit import Visit
 from server.ports.worker import Finished, Run, RunFailed
 from server.runtime.batcher import Batcher
 
 
 def batcher_of(fakes: SimpleNamespace, sent: list[Run], max_rows: int = 8) -> Batcher:
     batcher = Batcher(Catalogue((1, 2), (4, 8)), max_rows, sent.append, fakes.clock, fakes.telemetry)
-    batcher.open(dim=2)
+    batcher.open(dim=2, compiled=True)
     return batcher
 
 
@@ -37,7 +38,7 @@ def test_an_idle_device_is_fed_at_once(fakes: SimpleNamespace) -> None:
     async def scenario() -> None:
         sent: list[Run] = []
         batcher = batcher_of(fakes, sent)
-        asked = asyncio.create_task(batcher.answer(one(5, 6), 99.5, None))
+        asked = asyncio.create_task(batcher.answer(one(5, 6), Visit(99.5)))
         await turns()
         assert [run.bucket for run in sent] == [Bucket(1, 4)]
         assert list(memoryview(sent[0].ids).cast("i")) == [5, 6, 0, 0]
@@ -57,7 +58,7 @@ def test_who_comes_while_the_device_is_busy_shares_the_next_batch(fakes: SimpleN
     async def scenario() -> None:
         sent: list[Run] = []
         batcher = batcher_of(fakes, sent)
-        asked = [asyncio.create_task(batcher.answer(one(number), 100.0, None)) for number in (1, 2, 3)]
+        asked = [asyncio.create_task(batcher.answer(one(number), Visit(100.0))) for number in (1, 2, 3)]
         await turns()
         assert len(sent) == 1
         batcher.finished(Finished(1, vectors(1, 1), 0.1, 0))
@@ -75,9 +76,9 @@ def test_a_shape_outside_the_catalogue_never_reaches_the_device(fakes: SimpleNam
         sent: list[Run] = []
         batcher = batcher_of(fakes, sent)
         with pytest.raises(ShapeNotServed):
-            await batcher.answer(TokenRows([[1] * 9]), 100.0, None)
+            await batcher.answer(TokenRows([[1] * 9]), Visit(100.0))
         with pytest.raises(ShapeNotServed):
-            await batcher.answer(TokenRows([[1], [1], [1]]), 100.0, None)
+            await batcher.answer(TokenRows([[1], [1], [1]]), Visit(100.0))
         assert sent == []
 
     asyncio.run(scenario())
@@ -88,10 +89,10 @@ def test_a_full_queue_refuses_at_once(fakes: SimpleNamespace) -> None:
 
     async def scenario() -> None:
         batcher = batcher_of(fakes, [], max_rows=2)
-        asked = [asyncio.create_task(batcher.answer(one(number), 100.0, None)) for number in (1, 2, 3)]
+        asked = [asyncio.create_task(batcher.answer(one(number), Visit(100.0))) for number in (1, 2, 3)]
         await turns()
         with pytest.raises(QueueFull):
-            await batcher.answer(one(4), 100.0, None)
+            await batcher.answer(one(4), Visit(100.0))
         batcher.close("end")
         await asyncio.gather(*asked, return_exceptions=True)
 
@@ -103,15 +104,15 @@ def test_rows_that_are_being_tokenised_count_as_waiting(fakes: SimpleNamespace) 
 
     async def scenario() -> None:
         batcher = batcher_of(fakes, [], max_rows=2)
-        stuck = asyncio.create_task(batcher.answer(one(1), 100.0, None))
+        stuck = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
         await turns()
         with batcher.reserved(2):
             assert fakes.telemetry.queue[-1] == 2
             with pytest.raises(QueueFull, match="2 rows are waiting"):
-                await batcher.answer(one(2), 100.0, None)
+                await batcher.answer(one(2), Visit(100.0))
             with pytest.raises(QueueFull), batcher.reserved(1):
                 pass
-        held = asyncio.create_task(batcher.answer(TokenRows([[1], [2]]), 100.0, None))
+        held = asyncio.create_task(batcher.answer(TokenRows([[1], [2]]), Visit(100.0)))
         await turns()
         assert fakes.telemetry.queue[-1] == 2
         batcher.close("end")
@@ -128,8 +129,8 @@ def test_a_deadline_that_passed_in_the_queue_is_answered_without_the_device(fake
     async def scenario() -> None:
         sent: list[Run] = []
         batcher = batcher_of(fakes, sent)
-        first = asyncio.create_task(batcher.answer(one(1), 100.0, None))
-        late = asyncio.create_task(batcher.answer(one(2), 100.0, 400.0))
+        first = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
+        late = asyncio.create_task(batcher.answer(one(2), Visit(100.0, 400.0)))
         await turns()
         fakes.clock.now = 401.0
         batcher.finished(Finished(1, vectors(1, 1), 0.1, 0))
@@ -146,10 +147,10 @@ def test_a_deadline_fires_even_when_the_device_never_answers(fakes: SimpleNamesp
 
     async def scenario() -> None:
         batcher = batcher_of(fakes, [])
-        stuck = asyncio.create_task(batcher.answer(one(1), 100.0, None))
+        stuck = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
         await turns()
         with pytest.raises(DeadlinePassed):
-            await batcher.answer(one(2), 100.0, 100.01)
+            await batcher.answer(one(2), Visit(100.0, 100.01))
         assert fakes.telemetry.queue[-1] == 0
         batcher.close("end")
         await asyncio.gather(stuck, return_exceptions=True)
@@ -163,8 +164,8 @@ def test_a_cancelled_request_leaves_the_queue(fakes: SimpleNamespace) -> None:
     async def scenario() -> None:
         sent: list[Run] = []
         batcher = batcher_of(fakes, sent)
-        first = asyncio.create_task(batcher.answer(one(1), 100.0, None))
-        gone = asyncio.create_task(batcher.answer(one(2), 100.0, None))
+        first = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
+        gone = asyncio.create_task(batcher.answer(one(2), Visit(100.0)))
         await turns()
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
@@ -181,8 +182,8 @@ def test_a_caller_that_leaves_during_its_batch_does_not_disturb_the_others(fakes
 
     async def scenario() -> None:
         batcher = batcher_of(fakes, [])
-        first = asyncio.create_task(batcher.answer(one(1), 100.0, None))
-        pair = [asyncio.create_task(batcher.answer(one(number), 100.0, None)) for number in (2, 3)]
+        first = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
+        pair = [asyncio.create_task(batcher.answer(one(number), Visit(100.0))) for number in (2, 3)]
         await turns()
         batcher.finished(Finished(1, vectors(1, 1), 0.1, 0))
         pair[0].cancel()
@@ -200,8 +201,8 @@ def test_a_failed_batch_fails_its_requests_and_the_next_one_runs(fakes: SimpleNa
     async def scenario() -> None:
         sent: list[Run] = []
         batcher = batcher_of(fakes, sent)
-        first = asyncio.create_task(batcher.answer(one(1), 100.0, None))
-        second = asyncio.create_task(batcher.answer(one(2), 100.0, None))
+        first = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
+        second = asyncio.create_task(batcher.answer(one(2), Visit(100.0)))
         await turns()
         batcher.run_failed(RunFailed(1, "out of memory", compiles=2))
         with pytest.raises(Internal, match="out of memory"):
@@ -218,14 +219,14 @@ def test_closing_tells_everyone_who_waits_or_runs(fakes: SimpleNamespace) -> Non
 
     async def scenario() -> None:
         batcher = batcher_of(fakes, [])
-        asked = [asyncio.create_task(batcher.answer(one(number), 100.0, None)) for number in (1, 2)]
+        asked = [asyncio.create_task(batcher.answer(one(number), Visit(100.0))) for number in (1, 2)]
         await turns()
         batcher.close("worker: gone")
         for each in asked:
             with pytest.raises(NotReady, match="worker: gone"):
                 await each
         with pytest.raises(NotReady, match="worker: gone"):
-            await batcher.answer(one(3), 100.0, None)
+            await batcher.answer(one(3), Visit(100.0))
 
     asyncio.run(scenario())
 
@@ -248,7 +249,7 @@ def test_the_time_of_the_running_batch_is_known(fakes: SimpleNamespace) -> None:
     async def scenario() -> None:
         batcher = batcher_of(fakes, [])
         assert batcher.running_s(200.0) == 0.0
-        stuck = asyncio.create_task(batcher.answer(one(1), 100.0, None))
+        stuck = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
         await turns()
         assert batcher.running_s(160.0) == 60.0
         batcher.close("end")

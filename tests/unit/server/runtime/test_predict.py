@@ -21,6 +21,7 @@ from server.core.types import (
     ShapeNotServed,
     TokenRows,
 )
+from server.core.visit import Visit
 from server.ports.worker import Finished, Run
 from server.runtime.batcher import Batcher
 from server.runtime.predict import Predictor
@@ -65,7 +66,7 @@ def predictor_of(
 
     catalogue = Catalogue((1, 2), (8,), largest)
     batcher = Batcher(catalogue, 2, send, fakes.clock, fakes.telemetry)
-    batcher.open(facts.dim)
+    batcher.open(facts.dim, compiled=True)
     return Predictor(
         "m",
         lambda: life(ready),
@@ -79,7 +80,7 @@ def predictor_of(
 
 def test_texts_become_rows_with_their_special_tokens_counted(fakes: SimpleNamespace, facts: EngineFacts) -> None:
     """Two texts of one and three letters are eight tokens."""
-    prediction = asyncio.run(predictor_of(fakes, facts).texts(["a", "bcd"], 100.0, None))
+    prediction = asyncio.run(predictor_of(fakes, facts).texts(["a", "bcd"], Visit(100.0)))
     assert (prediction.rows, prediction.dim, prediction.tokens) == (2, 2, 8)
     assert len(prediction.data) == 2 * 2 * 4
 
@@ -87,7 +88,7 @@ def test_texts_become_rows_with_their_special_tokens_counted(fakes: SimpleNamesp
 def test_no_texts_are_refused(fakes: SimpleNamespace, facts: EngineFacts) -> None:
     """An empty list has no answer."""
     with pytest.raises(BadRequest):
-        asyncio.run(predictor_of(fakes, facts).texts([], 100.0, None))
+        asyncio.run(predictor_of(fakes, facts).texts([], Visit(100.0)))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_what_cannot_be_served_is_not_tokenised(
     async def scenario() -> None:
         tokenizer = LetterTokenizer()
         with pytest.raises(ShapeNotServed, match=part):
-            await predictor_of(fakes, facts, tokenizer=tokenizer).texts(texts, 100.0, None)
+            await predictor_of(fakes, facts, tokenizer=tokenizer).texts(texts, Visit(100.0))
         assert tokenizer.asked == 0
 
     asyncio.run(scenario())
@@ -114,13 +115,13 @@ def test_a_lenient_server_takes_undeclared_shapes_up_to_its_bound(fakes: SimpleN
         tokenizer = LetterTokenizer()
         predictor = predictor_of(fakes, facts, tokenizer=tokenizer, largest=Bucket(3, 12))
         for texts, bucket in ((["a" * 7], "1x12"), (["a", "b", "c"], "3x8"), (["a"], "1x8")):
-            prediction = await predictor.texts(texts, 100.0, None)
+            prediction = await predictor.texts(texts, Visit(100.0))
             assert (prediction.rows, str(prediction.bucket)) == (len(texts), bucket)
-        assert str((await predictor.tokens(TokenRows([[1] * 9]), 100.0, None)).bucket) == "1x12"
+        assert str((await predictor.tokens(TokenRows([[1] * 9]), Visit(100.0))).bucket) == "1x12"
         asked = tokenizer.asked
         for beyond in (["a"] * 4, ["a" * 11]):
             with pytest.raises(ShapeNotServed, match="at most 3 rows of at most 12 tokens"):
-                await predictor.texts(beyond, 100.0, None)
+                await predictor.texts(beyond, Visit(100.0))
         assert tokenizer.asked == asked
 
     asyncio.run(scenario())
@@ -131,7 +132,7 @@ def test_ids_outside_the_catalogue_are_refused_before_each_is_looked_at(
 ) -> None:
     """The shape is the reason, whatever the ids are."""
     with pytest.raises(ShapeNotServed):
-        asyncio.run(predictor_of(fakes, facts).tokens(TokenRows([[100] * 9]), 100.0, None))
+        asyncio.run(predictor_of(fakes, facts).tokens(TokenRows([[100] * 9]), Visit(100.0)))
 
 
 def test_who_is_being_tokenised_stands_in_the_queue(fakes: SimpleNamespace, facts: EngineFacts) -> None:
@@ -141,10 +142,10 @@ def test_who_is_being_tokenised_stands_in_the_queue(fakes: SimpleNamespace, fact
         tokenizer = LetterTokenizer()
         tokenizer.release.clear()
         predictor = predictor_of(fakes, facts, tokenizer=tokenizer)
-        first = asyncio.create_task(predictor.texts(["a", "b"], 100.0, None))
+        first = asyncio.create_task(predictor.texts(["a", "b"], Visit(100.0)))
         await asyncio.sleep(0)
         with pytest.raises(QueueFull):
-            await predictor.texts(["c"], 100.0, None)
+            await predictor.texts(["c"], Visit(100.0))
         tokenizer.release.set()
         assert (await first).rows == 2
         assert fakes.telemetry.queue[-1] == 0
@@ -161,7 +162,7 @@ def test_the_deadline_holds_while_tokenising(fakes: SimpleNamespace, facts: Engi
         predictor = predictor_of(fakes, facts, tokenizer=tokenizer)
         async with asyncio.timeout(20):
             with pytest.raises(DeadlinePassed):
-                await predictor.texts(["a", "b"], 100.0, 10)
+                await predictor.texts(["a", "b"], Visit(100.0, 100.01))
         assert fakes.telemetry.queue[-1] == 0
 
     asyncio.run(scenario())
@@ -170,13 +171,13 @@ def test_the_deadline_holds_while_tokenising(fakes: SimpleNamespace, facts: Engi
 def test_ids_are_checked_against_the_vocabulary(fakes: SimpleNamespace, facts: EngineFacts) -> None:
     """A wrong id would give a wrong answer on the device."""
     with pytest.raises(BadRequest, match="allowed are 0 to 99"):
-        asyncio.run(predictor_of(fakes, facts).tokens(TokenRows([[100]]), 100.0, None))
+        asyncio.run(predictor_of(fakes, facts).tokens(TokenRows([[100]]), Visit(100.0)))
 
 
 def test_before_ready_nothing_is_accepted(fakes: SimpleNamespace, facts: EngineFacts) -> None:
     """The refusal carries the state's own sentence."""
     with pytest.raises(NotReady, match="starting the device worker"):
-        asyncio.run(predictor_of(fakes, facts, ready=False).texts(["a"], 100.0, None))
+        asyncio.run(predictor_of(fakes, facts, ready=False).texts(["a"], Visit(100.0)))
 
 
 def test_another_models_name_is_refused_with_the_served_one(fakes: SimpleNamespace, facts: EngineFacts) -> None:

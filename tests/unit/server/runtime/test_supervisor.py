@@ -8,6 +8,7 @@ import pytest
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
 from server.core.types import Bucket, BucketTiming, EngineFacts, NotReady, TokenRows
+from server.core.visit import Visit
 from server.ports.worker import (
     Beat,
     BucketBegan,
@@ -71,7 +72,7 @@ def test_a_worker_that_is_lost_ends_readiness_at_once(fakes: SimpleNamespace, st
     async def scenario() -> None:
         supervisor, batcher, _ = build(fakes, start)
         await ready(supervisor, fakes, facts)
-        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), 100.0, None))
+        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(100.0)))
         await asyncio.sleep(0)
         fakes.link.lost("the process ended with signal 9")
         assert (supervisor.life.ready, supervisor.life.live) == (False, False)
@@ -119,7 +120,7 @@ def test_draining_a_ready_server_goes_on_serving(fakes: SimpleNamespace, start: 
         await ready(supervisor, fakes, facts)
         assert supervisor.drain()
         assert (supervisor.life.ready, supervisor.life.serves) == (False, True)
-        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), 100.0, None))
+        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(100.0)))
         await asyncio.sleep(0)
         assert len(fakes.link.runs) == 1
         await supervisor.stop()
@@ -218,7 +219,7 @@ def test_a_device_that_fails_every_batch_ends_readiness(
         assert f"{FAILED_BATCHES_LIMIT} batches in a row" in supervisor.life.detail
         assert "device halted" in supervisor.life.detail
         with pytest.raises(NotReady, match="device halted"):
-            await batcher.answer(TokenRows([[1]]), 100.0, None)
+            await batcher.answer(TokenRows([[1]]), Visit(100.0))
         await supervisor.stop()
 
     asyncio.run(scenario())
@@ -256,7 +257,7 @@ def test_a_batch_that_never_ends_counts_as_a_dead_device(
         monkeypatch.setattr(supervisor_module, "WATCH_S", 0.001)
         supervisor, batcher, _ = build(fakes, start)
         await ready(supervisor, fakes, facts)
-        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), 100.0, None))
+        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(100.0)))
         await asyncio.sleep(0)
         fakes.clock.now += 61.0
         fakes.link.receive(Beat())

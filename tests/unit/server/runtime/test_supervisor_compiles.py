@@ -2,16 +2,18 @@
 
 import asyncio
 from array import array
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from server.core.catalog import Catalogue
-from server.core.types import Bucket, BucketTiming, EngineFacts, Internal, NotReady, TokenRows
+from server.core.types import Bucket, BucketTiming, EngineFacts, Internal, NotReady, ShapeNotServed, TokenRows
+from server.core.visit import Compiles, Visit
 from server.ports.worker import Beat, BucketBegan, BucketWarm, Finished, Loaded, RunFailed, Start, Warmed
 from server.runtime import supervisor as supervisor_module
 from server.runtime.batcher import Batcher, Vectors
-from server.runtime.supervisor import Supervisor
+from server.runtime.supervisor import FAILED_BATCHES_LIMIT, Supervisor
 
 DECLARED = (Bucket(1, 4), Bucket(2, 4))
 
@@ -43,7 +45,7 @@ class Bench:
     async def ask(self, length: int) -> "asyncio.Task[Vectors]":
         """A request that is on the device when this returns."""
         runs = len(self.fakes.link.runs)
-        task = asyncio.create_task(self.batcher.answer(TokenRows([[1] * length]), 100.0, None))
+        task = asyncio.create_task(self.batcher.answer(TokenRows([[1] * length]), Visit(100.0)))
         await asyncio.sleep(0)
         assert len(self.fakes.link.runs) == runs + 1
         return task
@@ -52,6 +54,9 @@ class Bench:
         run = self.fakes.link.runs[-1]
         vectors = array("f", [1.0, 0.0] * run.bucket.batch).tobytes()
         self.fakes.link.receive(Finished(run.number, vectors, 0.1, compiles))
+
+    def fail(self, compiles: int = 0) -> None:
+        self.fakes.link.receive(RunFailed(self.fakes.link.runs[-1].number, "out of memory", compiles))
 
     async def watched(self) -> None:
         """The watch had several looks at the clock."""
@@ -129,6 +134,102 @@ def test_the_second_batch_of_a_shape_has_the_ordinary_time(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("beats", "waited", "reason"), [(True, 61.0, "on the device for 61 s"), (False, 31.0, "nothing heard for 31 s")]
+)
+def test_an_engine_that_does_not_compile_has_the_ordinary_time_for_every_shape(
+    bench: Bench, facts: EngineFacts, beats: bool, waited: float, reason: str
+) -> None:
+    """Nothing is built for a new shape: who is silent is dead."""
+
+    async def scenario() -> None:
+        await bench.ready(replace(facts, compiled=False))
+        asked = await bench.ask(8)
+        bench.fakes.clock.now += waited
+        if beats:
+            bench.fakes.link.receive(Beat())
+        async with asyncio.timeout(20):
+            with pytest.raises(NotReady, match=reason):
+                await asked
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_undeclared_shape_that_fails_at_first_is_refused_and_the_server_goes_on(
+    bench: Bench, facts: EngineFacts, compiled: bool
+) -> None:
+    """However often it is asked for; the device is not asked again, and the operator reads which shape it was."""
+
+    async def scenario() -> None:
+        await bench.ready(replace(facts, compiled=compiled))
+        asked = await bench.ask(8)
+        bench.fail()
+        with pytest.raises(Internal):
+            await asked
+        runs = len(bench.fakes.link.runs)
+        for _ in range(FAILED_BATCHES_LIMIT):
+            with pytest.raises(ShapeNotServed, match="shape 1x8: this shape failed on this device"):
+                await bench.batcher.answer(TokenRows([[1] * 7]), Visit(100.0))
+        assert len(bench.fakes.link.runs) == runs
+        asked = await bench.ask(4)
+        bench.finish()
+        assert (await asked).bucket == Bucket(1, 4)
+        assert bench.supervisor.life.ready
+        lines = [fields for event, fields in bench.fakes.log.events if event == "shape_refused"]
+        assert lines == [{"bucket": "1x8", "error": "out of memory"}]
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("length", [4, 8])
+def test_failures_of_shapes_that_have_run_end_the_server(bench: Bench, facts: EngineFacts, length: int) -> None:
+    """Declared or not; the failures of new shapes in between neither count nor start the count anew."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        asked = [await bench.ask(length)]
+        bench.finish(compiles=1)
+        for _ in range(FAILED_BATCHES_LIMIT - 1):
+            asked.append(await bench.ask(length))
+            bench.fail()
+        new = asyncio.create_task(bench.batcher.answer(TokenRows([[1] * 8] * 2), Visit(100.0)))
+        await asyncio.sleep(0)
+        bench.fail()
+        assert bench.supervisor.life.ready
+        asked.append(await bench.ask(length))
+        bench.fail()
+        assert not bench.supervisor.life.live
+        assert f"{FAILED_BATCHES_LIMIT} batches in a row" in bench.supervisor.life.detail
+        await asyncio.gather(*asked, new, return_exceptions=True)
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_is_lost_while_it_compiles_is_told_with_the_shape(bench: Bench, facts: EngineFacts) -> None:
+    """By its culprit and by who waited behind it."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        visits = [Visit(100.0), Visit(100.0)]
+        asked = [
+            asyncio.create_task(bench.batcher.answer(TokenRows([[1] * length]), visit))
+            for length, visit in zip((8, 4), visits, strict=True)
+        ]
+        await asyncio.sleep(0)
+        bench.fakes.link.lost("the process ended with signal 9")
+        for each, visit in zip(asked, visits, strict=True):
+            with pytest.raises(NotReady, match="signal 9"):
+                await each
+            assert visit.compiles == Compiles(1, (Bucket(1, 8),))
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
 def test_compiles_on_the_request_path_are_logged_with_their_culprit(bench: Bench, facts: EngineFacts) -> None:
     """Bucket, how many and how long, of failed batches too; a batch that compiled nothing is not worth a line."""
 
@@ -142,7 +243,7 @@ def test_compiles_on_the_request_path_are_logged_with_their_culprit(bench: Bench
         bench.finish()
         await asked
         asked = await bench.ask(6)
-        bench.fakes.link.receive(RunFailed(bench.fakes.link.runs[-1].number, "out of memory", 2))
+        bench.fail(compiles=2)
         with pytest.raises(Internal):
             await asked
         lines = [fields for event, fields in bench.fakes.log.events if event == "compiled_on_request_path"]

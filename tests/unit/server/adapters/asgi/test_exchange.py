@@ -120,13 +120,17 @@ async def _head(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         yield line
 
 
-def with_port(scenario: Callable[[Port], Awaitable[None]], *, body_s: float = 20.0) -> None:
+LENIENT = Catalogue((1,), (4,), largest=Bucket(1, 8))
+
+
+def with_port(
+    scenario: Callable[[Port], Awaitable[None]], *, body_s: float = 20.0, catalogue: Catalogue = LENIENT
+) -> None:
     async def run() -> None:
         clock, telemetry, noted = SystemClock(), Telemetry(), Lines()
         sent: asyncio.Queue[Run] = asyncio.Queue()
-        catalogue = Catalogue((1,), (4,), largest=Bucket(1, 8))
         batcher = Batcher(catalogue, 8, sent.put_nowait, clock, telemetry)
-        batcher.open(FACTS.dim)
+        batcher.open(FACTS.dim, compiled=True)
         exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
         predictor = Predictor("m", lambda: LIFE, lambda: FACTS, catalogue, OneToken(), batcher, clock)
         view = DataView("m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange)
@@ -244,18 +248,68 @@ def test_a_compile_is_named_to_who_caused_it_and_who_waited_behind_it() -> None:
     with_port(scenario)
 
 
-def test_a_refusal_names_the_compiles_that_it_met() -> None:
-    """The batch failed after compiling, or its first run gave no numbers; who met none has no such header."""
+def test_of_many_compiled_shapes_a_requests_own_is_named() -> None:
+    """First, and then the newest, at most four: to the culprit, to who waited, and to who found its own compiled."""
 
     async def scenario(port: Port) -> None:
-        failed = await port.tokens(5)
+        readers = []
+        for waiting, count in enumerate((2, 4, 8, 16, 32, 64, 1, 2)):
+            readers.append(await port.tokens(count))
+            await port.queue_of(waiting)
+        for compiles in (1, 1, 1, 1, 1, 1, 0, 0):
+            await port.device_answers(compiles=compiles)
+        answers = [(await port.answer(reader))[1] for reader in readers]
+        assert [headers["x-canary-compiles"] for headers in answers] == ["1", "2", "3", "4", "5", "6", "6", "6"]
+        assert [headers["x-canary-compiled"] for headers in answers] == [
+            "1x2",
+            "1x4,1x2",
+            "1x8,1x4,1x2",
+            "1x16,1x8,1x4,1x2",
+            "1x32,1x16,1x8,1x4",
+            "1x64,1x32,1x16,1x8",
+            "1x64,1x32,1x16,1x8",
+            "1x2,1x64,1x32,1x16",
+        ]
+
+    with_port(scenario, catalogue=Catalogue((1,), (1,), largest=Bucket(1, 64)))
+
+
+def test_who_leaves_behind_a_compile_says_so_in_its_line() -> None:
+    """A deadline with its headers, a closed connection in the access log alone."""
+
+    async def scenario(port: Port) -> None:
+        culprit = await port.tokens(5)
+        running = await port.sent.get()
+        late = await port.tokens(1, b"x-canary-deadline-ms: 20")
+        await port.queue_of(1)
+        code, headers = await port.answer(late)
+        assert (code, headers["x-canary-compiles"], headers["x-canary-compiled"]) == (504, "1", "1x8")
+        await port.queue_of(0)
+        await port.tokens(1)
+        await port.queue_of(1)
+        port.clients[-1].transport.abort()
+        await port.noted.written.acquire()
+        await port.noted.written.acquire()
+        port.batcher.finished(Finished(running.number, array("f", [0.6, 0.8]).tobytes(), 0.1, 1))
+        assert (await port.answer(culprit))[0] == 200
+        noted = [(line["status"], line["reason"], line["compiles"]) for line in port.noted.lines]
+        assert noted == [(504, "deadline", 1), (499, "caller_gone", 1), (200, "", 1)]
+
+    with_port(scenario)
+
+
+def test_a_refusal_names_the_compiles_that_it_met() -> None:
+    """Its shape's first run gave no numbers, or the batch failed after compiling; who met none has no such header."""
+
+    async def scenario(port: Port) -> None:
+        wrong = await port.tokens(5)
+        await port.device_answers(compiles=1, value=float("nan"))
+        code, headers = await port.answer(wrong)
+        assert (code, headers["x-canary-compiles"], headers["x-canary-compiled"]) == (500, "1", "1x8")
+        failed = await port.tokens(6)
         run = await port.sent.get()
         port.batcher.run_failed(RunFailed(run.number, "out of memory", 1))
         code, headers = await port.answer(failed)
-        assert (code, headers["x-canary-compiles"], headers["x-canary-compiled"]) == (500, "1", "1x8")
-        wrong = await port.tokens(6)
-        await port.device_answers(compiles=1, value=float("nan"))
-        code, headers = await port.answer(wrong)
         assert (code, headers["x-canary-compiles"], headers["x-canary-compiled"]) == (500, "1", "1x8")
         code, headers = await port.answer(await port.tokens(9))
         assert code == 400

@@ -92,7 +92,7 @@ def test_the_one_output_may_be_asked_for_by_name() -> None:
 def test_the_answer_repeats_the_id_exactly_when_there_was_one(request_id: str | None) -> None:
     """And its data has as many numbers as its shape says, bit for bit."""
     rows = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32)
-    prediction = Prediction(rows.tobytes(), 2, 2, 4, Bucket(4, 16), 0.0, 0.0, 0.0, 0)
+    prediction = Prediction(rows.tobytes(), 2, 2, 4, Bucket(4, 16), 0.0, 0.0, 0.0)
     answer = json.loads(oip.render(prediction, "m", request_id))
     assert answer["model_name"] == "m"
     assert answer.get("id") == request_id

@@ -13,7 +13,7 @@ from server.runtime.predict import Prediction
 
 def prediction(*rows: list[float]) -> Prediction:
     data = np.array(rows, dtype=np.float32)
-    return Prediction(data.tobytes(), len(rows), len(rows[0]), 7, Bucket(4, 16), 0.0, 0.0, 0.0, 0)
+    return Prediction(data.tobytes(), len(rows), len(rows[0]), 7, Bucket(4, 16), 0.0, 0.0, 0.0)
 
 
 def body(**fields: object) -> bytes:
