@@ -20,7 +20,7 @@ from bench.faults import FAULTS, GROSS
 from bench.scoring import fault_rows, null_rows, problems
 from bench.streams import KINDS, PROMISED, long_run
 from bench.tables import fault_table, null_table, pass_table
-from bench.trials import COPIES_BP, GROUNDS, NEXT_BP, RATE, RULES, RUN_S, Task, Trial, play
+from bench.trials import COPIES_BP, DEFAULT_RULES, GROUNDS, NEXT_BP, RATE, RULES, RUN_S, Task, Trial, play
 
 DEFAULT_SEEDS: Final = (101, 202, 303)
 DEFAULT_RUNS: Final = 100
@@ -99,7 +99,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=_seeds, default=list(DEFAULT_SEEDS), help="seed sets: numbers, comma between")
     parser.add_argument("--runs", type=_count, default=DEFAULT_RUNS, help="healthy runs a seed set and kind of stream")
     parser.add_argument("--fault-runs", type=_count, default=DEFAULT_FAULT_RUNS, help="runs a seed set and fault")
-    parser.add_argument("--rules", type=_names(RULES), default=list(RULES), help=f"of {', '.join(RULES)}")
+    parser.add_argument("--rules", type=_names(RULES), default=list(DEFAULT_RULES), help=f"of {', '.join(RULES)}")
     parser.add_argument(
         "--scenarios",
         type=_names((*GROUNDS, *FAULTS)),

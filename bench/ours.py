@@ -1,5 +1,6 @@
 """The product's own judge on a simulated stream. Nothing of the rule is written again here."""
 
+from dataclasses import replace
 from typing import Final
 
 from bench.counts import Windows
@@ -13,6 +14,11 @@ HORIZON_S: Final = 3600.0
 _RECENT_S: Final = 30
 """The judge is asked every second for as long after a second in which most attempts failed, since only then can the
 breaker fire; otherwise where a window closes."""
+
+
+def cautious(chosen: Plan) -> Plan:
+    """The same plan with the bets of the cautious preset."""
+    return replace(chosen, preset="cautious", rule=replace(chosen.rule, cautious=True))
 
 
 def plan(ground: Ground, *, weight_bp: int, next_bp: int, copies_bp: int) -> Plan:

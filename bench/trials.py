@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 
 from bench import ours, peers
-from bench.counts import Minutes, Traffic, Windows, bad_live, minutes, split, windows
+from bench.counts import Minutes, Traffic, bad_live, minutes, split, windows
 from bench.faults import FAULTS, HEALTHY
 from bench.ground import Ground, at_the_limit, with_room
 from bench.outcome import Outcome
 from bench.streams import KINDS, draw_stream, long_run
+from gateway.core.plan import Plan
 
 RATE: Final = 50.0
 RUN_S: Final = 3600
@@ -20,13 +21,15 @@ COPIES_BP: Final = 500
 NEXT_BP: Final = {100: 500, 500: 1000, 1000: 5000, 2500: 5000, 5000: 10_000}
 """The weight that passing leads to, by the present one."""
 
-OURS: Final = ("ours", "ours-no-copies")
+OURS: Final = ("ours", "ours-no-copies", "ours-cautious")
 PEERS: Final[dict[str, Callable[[Minutes], Outcome]]] = {
     "flagger-like": lambda seen: peers.flagger(seen, peers.Flagger()),
     "argo-like": lambda seen: peers.argo(seen, peers.Argo()),
     "kayenta-like": lambda seen: peers.kayenta(seen, peers.Kayenta()),
 }
 RULES: Final = (*OURS, *PEERS)
+DEFAULT_RULES: Final = tuple(rule for rule in RULES if rule != "ours-cautious")
+"""The cautious preset has a question of its own: ``--kinds spells --rules ours,ours-cautious``."""
 GROUNDS: Final = {"aa": with_room, "boundary": at_the_limit}
 
 
@@ -92,15 +95,16 @@ def play(task: Task) -> list[Trial]:
 
 def _judged(traffic: Traffic, ground: Ground, rules: tuple[str, ...], weight_bp: int) -> Iterator[tuple[str, Outcome]]:
     if "ours" in rules:
-        yield "ours", _ours(windows(traffic), ground, weight_bp, COPIES_BP)
+        yield "ours", ours.judge(windows(traffic), _plan(ground, weight_bp, COPIES_BP))
     if "ours-no-copies" in rules:
-        yield "ours-no-copies", _ours(windows(traffic.without_copies()), ground, weight_bp, 0)
+        yield "ours-no-copies", ours.judge(windows(traffic.without_copies()), _plan(ground, weight_bp, 0))
+    if "ours-cautious" in rules:
+        yield "ours-cautious", ours.judge(windows(traffic), ours.cautious(_plan(ground, weight_bp, COPIES_BP)))
     asked = [rule for rule in PEERS if rule in rules]
     if asked:
         seen = minutes(traffic)
         yield from ((rule, PEERS[rule](seen)) for rule in asked)
 
 
-def _ours(counts: Windows, ground: Ground, weight_bp: int, copies_bp: int) -> Outcome:
-    chosen = ours.plan(ground, weight_bp=weight_bp, next_bp=NEXT_BP[weight_bp], copies_bp=copies_bp)
-    return ours.judge(counts, chosen)
+def _plan(ground: Ground, weight_bp: int, copies_bp: int) -> Plan:
+    return ours.plan(ground, weight_bp=weight_bp, next_bp=NEXT_BP[weight_bp], copies_bp=copies_bp)

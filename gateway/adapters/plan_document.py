@@ -1,10 +1,12 @@
 """Turns a plan document (parsed YAML or JSON) into a core plan. Every problem is reported at once.
 
-The preset fills what the document leaves out. ``demo`` runs the decision rule ten times faster on looser limits; it is
+The preset fills what the document leaves out. ``cautious`` bets on windows of a minute alone: slower, for arms whose
+own bad spells last longer than ten seconds. ``demo`` runs the decision rule ten times faster on looser limits; it is
 for a demonstration on a small machine and never for production, and every verdict of it says so.
 """
 
 import hashlib
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -84,9 +86,10 @@ class PlanDocument(_Strict):
     kind: Literal["Plan"]
     rollout: Annotated[str, Field(min_length=1)]
     run_kind: Literal["migration", "upgrade"] = "migration"
-    preset: Literal["default", "demo"] = "default"
+    preset: Literal["default", "cautious", "demo"] = "default"
     steps: Annotated[list[Share], Field(min_length=1, max_length=32)]
     slo: Slo
+    relative_gate: Annotated[float, Field(gt=1, le=10)] | None = None
     parity: Parity | None = None
     copies: Copies = Copies()
     min_step_s: Seconds | None = None
@@ -97,11 +100,23 @@ class PlanDocument(_Strict):
     declared_differences: list[Annotated[str, AfterValidator(_may_differ)]] = []
 
 
+_DEFAULT: dict[str, Any] = {
+    "min_step_s": 300.0,
+    "max_step_s": 3600.0,
+    "min_events": 200,
+    "min_windows": 20,
+    "bake_s": 3600.0,
+}
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"min_step_s": 300.0, "max_step_s": 3600.0, "min_events": 200, "min_windows": 20, "bake_s": 3600.0},
+    "default": _DEFAULT,
+    "cautious": _DEFAULT,
     "demo": {"min_step_s": 15.0, "max_step_s": 60.0, "min_events": 80, "min_windows": 12, "bake_s": 15.0},
 }
-DEMO_RULE = RuleParameters(window_s=1.0)
+RULES = {
+    "default": RuleParameters(),
+    "cautious": RuleParameters(cautious=True),
+    "demo": RuleParameters(window_s=1.0),
+}
 MIN_HORIZON_S = 7200.0
 STEP_TIMES_EXPECTED = 3.0
 """A healthy step is expected to take up to this many times its minimum before the evidence is complete."""
@@ -124,7 +139,8 @@ def _build(parsed: PlanDocument) -> Plan:
     durations = {**PRESETS[parsed.preset], **given}
     demo = parsed.preset == "demo"
     expected = durations["min_step_s"] * STEP_TIMES_EXPECTED * len(parsed.steps) + durations["bake_s"]
-    scale = DEMO_RULE.window_s / RuleParameters().window_s if demo else 1.0
+    rule = replace(RULES[parsed.preset], relative=parsed.relative_gate)
+    scale = rule.window_s / RuleParameters().window_s
     parity = None
     if parsed.parity is not None:
         parity = ParityPolicy(cosine_min=parsed.parity.cosine_min, max_abs=parsed.parity.max_abs)
@@ -141,7 +157,7 @@ def _build(parsed: PlanDocument) -> Plan:
         control_at_full=not demo,
         declared_differences=tuple(parsed.declared_differences),
         preset=parsed.preset,
-        rule=DEMO_RULE if demo else RuleParameters(),
+        rule=rule,
         **durations,
     )
 

@@ -79,7 +79,11 @@ class ParityPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleParameters:
-    """Parameters of the decision rule, defaults as measured. ``window_s`` is the narrow window; the wide one is 6x."""
+    """Parameters of the decision rule, defaults as measured. ``window_s`` is the narrow window; the wide one is 6x.
+
+    cautious: bets on wide windows alone. relative: the candidate is held to this many times the baseline's own rate
+    instead of to the limit; None: to the limit.
+    """
 
     window_s: float = 10.0
     alpha_rollback: float = 0.05
@@ -106,6 +110,8 @@ class RuleParameters:
     clean_slack: float = 0.05
     breaker_threshold: float = 8.0
     breaker_hold_s: int = 3
+    cautious: bool = False
+    relative: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +228,10 @@ def _duration_problems(plan: Plan) -> list[str]:
             f"min_windows: {plan.min_windows} windows of {plan.rule.window_s} s do not fit into"
             f" max_step_s ({plan.max_step_s})"
         )
+    if plan.rule.relative is not None and not 1.0 < plan.rule.relative <= 10.0:
+        problems.append(f"relative_gate: {plan.rule.relative} must be above 1 and at most 10 times the baseline's rate")
+    if plan.rule.relative is not None and not any(HAS_CONTROL[m.metric] for m in plan.metrics):
+        problems.append("relative_gate: no metric of this plan is compared with the baseline's rate")
     if plan.bake_s < 0:
         problems.append(f"bake_s: {plan.bake_s} must be 0 or more")
     return problems

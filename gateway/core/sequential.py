@@ -65,6 +65,18 @@ COMPONENTS: Final = (
 )
 """The rule's seven bets (decision rule, table of components); the shares sum to 1."""
 
+CAUTIOUS: Final = (
+    Component(sign=False, wide=True, stake=0.30, share=0.25),
+    Component(sign=False, wide=True, stake=0.90, share=0.50),
+    Component(sign=True, wide=True, stake=0.80, share=0.25),
+)
+"""Bets on wide windows alone, for arms whose own bad spells outlast a narrow window (decision rule, after table B)."""
+
+
+def components_of(rule: RuleParameters) -> tuple[Component, ...]:
+    """The bets that ``rule`` makes."""
+    return CAUTIOUS if rule.cautious else COMPONENTS
+
 
 def padded(rate: float, rule: RuleParameters) -> float:
     """The baseline's rate with the tolerated ratio rho on top, at most ``(rho - 1) x rho_cap``."""
@@ -77,15 +89,22 @@ def reference_rate(
     """The bad-event rate that the candidate is held to in one window; None when the control is too thin to say.
 
     window, trail: (events, bad events) of the baseline in the window that is closing and in the trailing windows.
+    With a relative gate the candidate is held to the baseline's own rate times the gate, and at least to half of what
+    is allowed, so that a baseline without any bad event does not forbid the candidate its first.
     """
     trail_n, trail_k = trail
     if trail_n < rule.control_min:
         return None
-    held_to = max(allowed, padded(trail_k / trail_n, rule))
+    held_to = max(allowed if rule.relative is None else allowed / 2.0, _beside(trail_k / trail_n, rule))
     window_n, window_k = window
     if window_k >= rule.control_window_bad:
-        held_to = max(held_to, padded(window_k / window_n, rule))
+        held_to = max(held_to, _beside(window_k / window_n, rule))
     return held_to
+
+
+def _beside(rate: float, rule: RuleParameters) -> float:
+    """What a baseline with this rate allows a candidate; a rate cannot exceed 1."""
+    return padded(rate, rule) if rule.relative is None else min(1.0, rate * rule.relative)
 
 
 def factor(component: Component, n: int, k: int, held_to: float, allowed: float, rule: RuleParameters) -> float:
@@ -139,10 +158,11 @@ class MetricEvidence:
         self.allowed = limit.allowed
         self.control = HAS_CONTROL[limit.metric]
         self._rule = rule
+        self._components = components_of(rule)
         # Wealth moved into every bet at each wide boundary, so that a regression that begins late does not first
         # have to win back what the good time before it cost.
         self._refill = rule.start_wealth / horizon_wide
-        self.wealth = [rule.start_wealth] * len(COMPONENTS)
+        self.wealth = [rule.start_wealth] * len(self._components)
         self.spare = 1.0 - rule.start_wealth
         self.bad_windows = 0
         self.wide = EMPTY
@@ -170,7 +190,7 @@ class MetricEvidence:
         """E of this metric. An open wide window counts at its worst, so that nobody can stop on half of one."""
         return sum(
             c.share * ((1.0 - c.stake if wide_open and c.wide else 1.0) * wealth + self.spare)
-            for c, wealth in zip(COMPONENTS, self.wealth, strict=True)
+            for c, wealth in zip(self._components, self.wealth, strict=True)
         )
 
     def _held_to(self, cell: Cell, trail: tuple[int, int]) -> float | None:
@@ -181,7 +201,7 @@ class MetricEvidence:
     def _bet(self, cell: Cell, held_to: float | None, *, wide: bool) -> None:
         if held_to is None:
             return
-        for i, component in enumerate(COMPONENTS):
+        for i, component in enumerate(self._components):
             if component.wide is wide:
                 gain = factor(component, cell.n_c, cell.k_c, held_to, self.allowed, self._rule)
                 self.wealth[i] = min(WEALTH_CAP, self.wealth[i] * gain)
@@ -203,7 +223,10 @@ class MetricEvidence:
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        self.wealth = [float(wealth) for wealth in saved["wealth"]]
+        wealth = [float(wealth) for wealth in saved["wealth"]]
+        if len(wealth) != len(self._components):
+            raise ValueError(f"wealth: {len(wealth)} bets, this plan makes {len(self._components)}")
+        self.wealth = wealth
         self.spare = float(saved["spare"])
         self.bad_windows = int(saved["bad_windows"])
         self.control = bool(saved["control"])

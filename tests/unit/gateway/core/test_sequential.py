@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.core.plan import METRIC_WEIGHT, MetricId, RuleParameters
 from gateway.core.sequential import (
+    CAUTIOUS,
     COMPONENTS,
     EMPTY,
     WEALTH_CAP,
@@ -287,3 +288,54 @@ def test_a_silent_candidate_is_never_convicted(script: list[Cells]) -> None:
     against = run([one_arm(row, candidate=False) for row in script])
     assert against.total() <= 1.0 + 1e-12
     assert against.convicts() is None
+
+
+def test_cautious_bets_are_on_wide_windows_alone() -> None:
+    """One bad window moves nothing until its minute is over; the shares of the bets sum to 1."""
+    assert sum(component.share for component in CAUTIOUS) == 1.0
+    assert all(component.wide for component in CAUTIOUS)
+    rule = RuleParameters(cautious=True)
+    quick, cautious = (EvidenceAgainst(vector_plan(rule=r), first_window=0) for r in (RuleParameters(), rule))
+    for window in range(5):
+        for evidence in (quick, cautious):
+            evidence.close(window, {MetricId.ERROR: Cell(50, 10, 450, 0)})
+    assert quick.convicts() is MetricId.ERROR
+    assert cautious.convicts() is None
+    cautious.close(5, {MetricId.ERROR: Cell(50, 10, 450, 0)})
+    before = cautious.total()
+    for window in range(6, 18):
+        cautious.close(window, {MetricId.ERROR: Cell(50, 10, 450, 0)})
+    assert cautious.total() > before
+    assert cautious.convicts() is MetricId.ERROR
+
+
+@pytest.mark.parametrize(
+    ("trail", "window", "held_to"),
+    [
+        ((1000, 0), (100, 0), 0.005),  # half of what is allowed, when the baseline is spotless
+        ((1000, 4), (100, 0), 0.006),  # one and a half times the baseline
+        ((1000, 40), (100, 0), 0.06),  # and so beyond the limit as well
+        ((1000, 4), (100, 5), 0.075),  # a bad window of both arms convicts nobody
+        ((1000, 900), (100, 0), 1.0),
+    ],
+)
+def test_a_relative_gate_follows_the_baseline(trail: tuple[int, int], window: tuple[int, int], held_to: float) -> None:
+    """With a gate of 1.5 the candidate is held to 1.5 times what the baseline suffers now."""
+    assert reference_rate(0.01, window, trail, RuleParameters(relative=1.5)) == near(held_to)
+
+
+def test_a_relative_gate_finds_what_stays_below_the_limit() -> None:
+    """Three times the baseline's errors, within what is allowed: seen with the gate, not without."""
+    plans = [vector_plan(rule=RuleParameters(relative=relative)) for relative in (None, 1.5)]
+    judged = [EvidenceAgainst(plan, first_window=0) for plan in plans]
+    for window in range(120):
+        for evidence in judged:
+            evidence.close(window, {MetricId.LAT_P50: Cell(500, 225, 4500, 675)})
+    assert [evidence.convicts() for evidence in judged] == [None, MetricId.LAT_P50]
+
+
+def test_a_checkpoint_of_other_bets_is_refused() -> None:
+    """Wealth of seven bets means nothing to three."""
+    saved = EvidenceAgainst(vector_plan(), first_window=0).checkpoint()
+    with pytest.raises(ValueError, match="wealth: 7 bets, this plan makes 3"):
+        EvidenceAgainst(vector_plan(rule=RuleParameters(cautious=True)), first_window=0).restore(saved)
