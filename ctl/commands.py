@@ -65,7 +65,7 @@ def result_text(command: str, result: CommandResult) -> str:
         workers = ", ".join(result.acknowledged) or "no worker was running"
         lines += paragraph("", f"weight 0 everywhere after {result.time_to_zero_ms:.0f} ms ({workers})", indent=2)
     if command == "rollback":
-        lines += paragraph("", "`canaryctl explain` has the numbers of that moment, and how to begin again", indent=2)
+        lines += paragraph("", "`canaryctl explain` says what is known of it, and how to begin again", indent=2)
     return "\n".join(lines)
 
 

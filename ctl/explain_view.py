@@ -5,7 +5,7 @@ from wire.admin import Explanation
 
 
 def full(explanation: Explanation) -> str:
-    """Headline, facts and next step in three blocks, at most 100 columns wide."""
+    """Headline, facts and next step in three blocks, as wide as the terminal, at most 100 columns."""
     facts: list[str] = []
     for fact in explanation.facts:
         facts += paragraph(printable(fact.label), printable(fact.text))

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from ctl.layout import WIDTH, clock, printable
+from ctl.layout import clock, printable, width
 from wire.admin import JournalLine
 
 _INDENT = 4
@@ -17,5 +17,5 @@ def journal(lines: list[JournalLine]) -> str:
 
 def _entry(line: JournalLine) -> str:
     head = f"{line.seq:>5}  {clock(line.at)}  epoch {line.epoch}  {line.kind}  {printable(line.who)}"
-    text = textwrap.wrap(printable(line.text), WIDTH - 2 * _INDENT, initial_indent=" " * 7, subsequent_indent=" " * 7)
-    return "\n".join([head[:WIDTH].rstrip(), *text])
+    text = textwrap.wrap(printable(line.text), width() - 2 * _INDENT, initial_indent=" " * 7, subsequent_indent=" " * 7)
+    return "\n".join([head[: width()].rstrip(), *text])

@@ -1,12 +1,18 @@
-"""Plain text for a terminal of 100 columns: aligned tables, wrapped paragraphs, times and figures. No colour."""
+"""Plain text for a terminal of at most 100 columns: tables, wrapped paragraphs, times and figures. No colour."""
 
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
 WIDTH: Final = 100
+"""The widest line. On a narrower terminal its own width holds."""
+NARROWEST: Final = 40
+_LEAST_TEXT: Final = 4
+"""What is left of a column of text in a table that is too wide."""
 _GAP: Final = "  "
 _TOGETHER: Final = re.compile(r"`[^`\n]{1,60}`|\d (?:%|ms|s|min|h)(?![a-z])")
 _GLUE: Final = "\ue000"
@@ -14,13 +20,22 @@ _GLUE: Final = "\ue000"
 Align = Literal["<", ">"]
 
 
+def width() -> int:
+    """Columns for a line on stdout: those of the terminal between 40 and 100; 100 where there is none."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return WIDTH
+    return max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
 def table(heads: Sequence[tuple[str, Align]], rows: Sequence[Sequence[str]]) -> list[str]:
     """Head line and rows; when the line would be too long the widest text column gives way, figures never."""
     lines = [[head for head, _ in heads], *[list(row) for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     aligns = [align for _, align in heads]
-    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - WIDTH):
-        widths[max((n for n, align in enumerate(aligns) if align == "<"), key=lambda n: widths[n])] -= 1
+    texts = [n for n, align in enumerate(aligns) if align == "<"]
+    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width()):
+        widest = max(texts, key=lambda n: widths[n])
+        widths[widest] = max(_LEAST_TEXT, widths[widest] - 1)
     return [_row(line, widths, aligns) for line in lines]
 
 
@@ -28,7 +43,7 @@ def paragraph(label: str, text: str, *, indent: int = 10) -> list[str]:
     """``label`` in the margin, the text wrapped beside it; no line ends within a `command` or before a unit."""
     text = _TOGETHER.sub(lambda found: found.group().replace(" ", _GLUE), text)
     lead = f"{label:<{indent}}"
-    lines = textwrap.wrap(text, WIDTH - indent, break_long_words=True, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(text, width() - indent, break_long_words=True, break_on_hyphens=False) or [""]
     lines = [line.replace(_GLUE, " ") for line in lines]
     return [(lead + lines[0]).rstrip(), *(" " * indent + line for line in lines[1:])]
 
@@ -64,7 +79,7 @@ def _cut(text: str, width: int) -> str:
 
 def _row(cells: Sequence[str], widths: Sequence[int], aligns: Sequence[Align]) -> str:
     padded = (f"{_cut(cell, w):{align}{w}}" for cell, w, align in zip(cells, widths, aligns, strict=True))
-    return _GAP.join(padded).rstrip()[:WIDTH]
+    return _GAP.join(padded).rstrip()[: width()]
 
 
 def printable(text: str) -> str:

@@ -20,7 +20,7 @@ def one_line(status: Status) -> str:
 
 
 def full(status: Status) -> str:
-    """All of it, at most 100 columns wide."""
+    """All of it, as wide as the terminal, at most 100 columns. Nothing in it steers the terminal."""
     blocks = [
         [one_line(status)],
         _verdict(status.verdict) if status.verdict else [],
@@ -28,14 +28,15 @@ def full(status: Status) -> str:
         _metrics(status.verdict.metrics) if status.verdict and status.verdict.metrics else [],
         _facts(status),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
+    return printable("\n\n".join("\n".join(block) for block in blocks if block))
 
 
 def _outcome(run: RunView) -> str:
     at = f" at {percent(run.decided_weight)}" if run.decided_weight is not None else ""
     cause = f" for {run.metric}" if run.metric else ""
     rule = f" by {run.rule}" if run.rule else ""
-    return f"{run.outcome}{at}{cause}{rule}"
+    overridden = f" by override ({', '.join(run.overrides)})" if run.overrides else ""
+    return printable(f"{run.outcome}{at}{cause}{rule}{overridden}")
 
 
 def _verdict(verdict: VerdictView) -> list[str]:
@@ -114,7 +115,8 @@ def _facts(status: Status) -> list[str]:
 
 
 def _decided(run: RunView) -> str:
-    text = f"{_outcome(run)}; {run.live_candidate_requests} live requests had gone to the candidate"
+    least = "" if run.live_complete else "at least "
+    text = f"{_outcome(run)}; {least}{run.live_candidate_requests} live requests had gone to the candidate"
     if run.decided_at is not None:
         text += f"; decided {clock(run.decided_at)}"
     if run.time_to_zero_ms is not None:

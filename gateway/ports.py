@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.core.rollout import JournalEntry
+from gateway.core.events import JournalEntry
 from gateway.core.run import Rollout
 from gateway.core.snapshot import ToWorker
 
@@ -56,6 +56,10 @@ class Store(Protocol):
 
     async def history(self, *, limit: int, run_id: str | None) -> list[JournalLine]:
         """The newest ``limit`` lines, oldest first."""
+        ...
+
+    async def decision(self, *, run_id: str, kinds: Sequence[str], newest: bool) -> JournalLine | None:
+        """The newest or the oldest line of a run among ``kinds``; None when there is none."""
         ...
 
 

@@ -66,7 +66,10 @@ class LatencyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArmView(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm. Counts are of the open run (idle: since the gateway started)."""
+    """One arm. Counts are of the open run (idle: since the gateway started).
+
+    ``compiles`` are the answers that met a compile.
+    """
 
     name: str
     role: Literal["baseline", "candidate"]
@@ -134,7 +137,11 @@ class ParityView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only."""
+    """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only.
+
+    ``live_complete``: False when ``live_candidate_requests`` lacks what was counted before a restart.
+    ``overrides`` are the steps that a person passed without evidence, and who did.
+    """
 
     run_id: str
     rollout: str
@@ -155,6 +162,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     decided_weight: int | None = None
     decided_at: float | None = None
     live_candidate_requests: int = 0
+    live_complete: bool = True
+    overrides: list[str] = []
     time_to_zero_ms: float | None = None
 
 

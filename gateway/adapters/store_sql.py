@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from gateway.core.rollout import JournalEntry
+from gateway.core.events import JournalEntry
 from gateway.core.run import Rollout
 from gateway.ports import JournalLine, StateDirError, StoreUnavailable
 
@@ -57,6 +57,8 @@ journal_table = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("data", sa.Text, nullable=False),
 )
+# Made beside the tables, so that a file of an earlier version gets it too.
+_BY_RUN = "CREATE INDEX IF NOT EXISTS journal_by_run ON journal (rollout, run_id, kind, seq)"
 # The database itself refuses to rewrite history, whoever asks.
 _APPEND_ONLY = tuple(
     f"CREATE TRIGGER IF NOT EXISTS journal_no_{verb.lower()} BEFORE {verb} ON journal "
@@ -96,6 +98,9 @@ class SqlStore:
     async def history(self, *, limit: int, run_id: str | None) -> list[JournalLine]:
         return await self._run(lambda: self._history(limit, run_id))
 
+    async def decision(self, *, run_id: str, kinds: Sequence[str], newest: bool) -> JournalLine | None:
+        return await self._run(lambda: self._decision(run_id, kinds, newest))
+
     async def _run(self, work: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -109,7 +114,7 @@ class SqlStore:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with self._engine.begin() as connection:
             metadata.create_all(connection)
-            for statement in _APPEND_ONLY:
+            for statement in (_BY_RUN, *_APPEND_ONLY):
                 connection.execute(sa.text(statement))
             found = connection.execute(sa.select(meta_table.c.schema_version)).scalar()
             if found is None:
@@ -180,19 +185,34 @@ class SqlStore:
             query = query.where(journal_table.c.run_id == run_id)
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(journal_table.c.seq.desc()).limit(limit)).all()
-        return [
-            JournalLine(
-                seq=row.seq,
-                at=row.at,
-                run_id=row.run_id,
-                epoch=row.epoch,
-                kind=row.kind,
-                who=row.who,
-                text=row.text,
-                data=msgspec.json.decode(row.data),
-            )
-            for row in reversed(rows)
-        ]
+        return [_line(row) for row in reversed(rows)]
+
+    def _decision(self, run_id: str, kinds: Sequence[str], newest: bool) -> JournalLine | None:
+        columns = journal_table.c
+        order = columns.seq.desc() if newest else columns.seq.asc()
+        with self._engine.connect() as connection:
+            rows = [  # one look-up a kind: each ends at the first entry of the index
+                connection.execute(
+                    sa.select(journal_table)
+                    .where(columns.rollout == self._rollout, columns.run_id == run_id, columns.kind == kind)
+                    .order_by(order)
+                    .limit(1)
+                ).first()
+                for kind in kinds
+            ]
+        found = sorted((row for row in rows if row is not None), key=lambda row: row.seq)
+        return _line(found[-1 if newest else 0]) if found else None
+
+
+def _line(row: Any) -> JournalLine:
+    """A line whose data cannot be read is shown as such; the others are not lost with it."""
+    try:
+        data = msgspec.json.decode(row.data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        data = {"unreadable": str(error)}
+    return JournalLine(
+        seq=row.seq, at=row.at, run_id=row.run_id, epoch=row.epoch, kind=row.kind, who=row.who, text=row.text, data=data
+    )
 
 
 def _configure(connection: Any, _record: Any) -> None:

@@ -55,24 +55,34 @@ class MetricRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerCounts:
-    """What a breaker saw over ``seconds``: (attempts, failed) of each arm; scores of (baseline, candidate)."""
+    """What a breaker saw over ``seconds``: (attempts, failed) of each arm; scores of (baseline, candidate).
+
+    worker, workers: whose breaker it is, of how many; empty for the judge's, which sees what all workers saw.
+    """
 
     baseline: tuple[int, int]
     candidate: tuple[int, int]
     seconds: int
     scores: tuple[float, float]
     bar: float
+    worker: str = ""
+    workers: int = 0
+
+    @property
+    def where(self) -> str:
+        """`` in worker w1 (of 4)``; empty when the numbers are everyone's."""
+        return f" in worker {self.worker} (of {self.workers})" if self.worker else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileCounts:
-    """Compiles that the candidate's answers met in one step: how many, how many the plan allows, and their shapes.
+    """The candidate's answers that met a compile in one step: how many, and how many the plan allows.
 
-    answered: the candidate's successful answers of this step; None when the compiles belong to the step before.
-    shapes: as far as the run's answers named them.
+    answered: the candidate's successful answers of this step; None when those counted belong to the step before.
+    shapes: those that compiled in the whole run, as far as its answers named them.
     """
 
-    compiles: int
+    met: int
     allowed: int
     answered: int | None
     shapes: tuple[str, ...] = ()
@@ -137,8 +147,8 @@ def evidence_sentence(row: MetricRow, evidence: float) -> str:
 def breaker_sentence(seen: BreakerCounts) -> str:
     """What the breaker saw."""
     return (
-        f"{MetricId.ERROR}: {share_of(seen.candidate[1], seen.candidate[0])} candidate attempts failed in the last"
-        f" {seen.seconds} s (breaker score {seen.scores[1]:g}, bar {seen.bar:g}); baseline:"
+        f"{MetricId.ERROR}: {share_of(seen.candidate[1], seen.candidate[0])} candidate attempts failed{seen.where} in"
+        f" the last {seen.seconds} s (breaker score {seen.scores[1]:g}, bar {seen.bar:g}); baseline:"
         f" {share_of(seen.baseline[1], seen.baseline[0])} (score {seen.scores[0]:g})."
     )
 
@@ -147,22 +157,23 @@ def recompile_sentence(seen: CompileCounts) -> str:
     """Why the stop rule for recompiles rolls back."""
     where = "in the step before" if seen.answered is None else f"among {seen.answered:,} answers of this step"
     return (
-        f"recompile: answers met {compiles_text(seen.compiles)} on the candidate's request path"
-        f"{shapes_text(seen.shapes)} {where}; allowed: {seen.allowed};"
+        f"recompile: {waited_text(seen)} {where}; allowed: {seen.allowed};"
         " once the candidate is ready no request may wait for a compile."
     )
 
 
-def compiles_text(compiles: int) -> str:
-    return "1 compile" if compiles == 1 else f"{compiles:,} compiles"
+def waited_text(seen: CompileCounts) -> str:
+    """``3 answers waited for a compile on the candidate's request path (shapes so far in this run: 4x128)``."""
+    answers = "1 answer" if seen.met == 1 else f"{seen.met:,} answers"
+    return f"{answers} waited for a compile on the candidate's request path{shapes_text(seen.shapes)}"
 
 
 def shapes_text(shapes: tuple[str, ...], *, most: int = 6) -> str:
-    """`` (shapes 1x128, 4x128)``, empty when the arm names none."""
+    """`` (shapes so far in this run: 1x128, 4x128)``, empty when the arm names none."""
     if not shapes:
         return ""
     more = f" and {len(shapes) - most} more" if len(shapes) > most else ""
-    return f" (shape{'s' if len(shapes) > 1 else ''} {', '.join(shapes[:most])}{more})"
+    return f" (shapes so far in this run: {', '.join(shapes[:most])}{more})"
 
 
 def read_breaker(saved: Mapping[str, Any] | None) -> BreakerCounts | None:
@@ -176,6 +187,8 @@ def read_breaker(saved: Mapping[str, Any] | None) -> BreakerCounts | None:
         seconds=saved["seconds"],
         scores=(b_score, c_score),
         bar=saved["bar"],
+        worker=str(saved.get("worker", "")),
+        workers=int(saved.get("workers", 0)),
     )
 
 
@@ -184,7 +197,7 @@ def read_compiles(saved: Mapping[str, Any] | None) -> CompileCounts | None:
     if saved is None:
         return None
     return CompileCounts(
-        compiles=saved["compiles"],
+        met=int(saved["met"] if "met" in saved else saved["compiles"]),
         allowed=saved["allowed"],
         answered=saved["answered"],
         shapes=tuple(str(shape) for shape in saved["shapes"]),

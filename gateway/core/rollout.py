@@ -16,118 +16,29 @@ Rules above the table:
      └──────── finish ── done <───────────────────────┴───────────────────────────── ADVANCE ───────────────────┘
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from gateway.core.figures import Figures, figures_data, verdict_data
-from gateway.core.plan import Plan
-from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, Arms, NotNow, Outcome, Rollout, Run, State
+from gateway.core.events import (
+    Effect,
+    Event,
+    Finish,
+    Invalid,
+    JournalEntry,
+    Judged,
+    Pause,
+    Promote,
+    Restarted,
+    Resume,
+    RollBack,
+    Start,
+    StartJudging,
+    StopJudging,
+    Validated,
+)
+from gateway.core.findings import Verdict, VerdictName
+from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, NotNow, Outcome, Override, Rollout, Run, State
 from gateway.core.types import FULL_WEIGHT
-from gateway.core.verdict import Verdict, VerdictName
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    run_id: str
-    plan: Plan
-    plan_digest: str
-    who: str
-    reason: str
-    arms: Arms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validated:
-    """Gate 1 is through. ``differences`` are the identity fields in which the arms differ."""
-
-    differences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invalid:
-    """Gate 1 found what must not differ."""
-
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """``figures`` are the numbers beside the verdict, for the journal."""
-
-    verdict: Verdict
-    figures: Figures | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    who: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
-    who: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollBack:
-    """By a person. The judge's rollback arrives as Judged. ``verdict`` and ``figures``: what stood there then."""
-
-    who: str
-    reason: str
-    verdict: Verdict | None = None
-    figures: Figures | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promote:
-    """``override`` goes one step up without evidence; without it nothing here is waiting for a person."""
-
-    who: str
-    reason: str
-    override: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    who: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restarted:
-    """The control process came back and read this rollout from the store. ``arms``: as configured now."""
-
-    arms: Arms
-
-
-Event = Start | Validated | Invalid | Judged | Pause | Resume | RollBack | Promote | Finish | Restarted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
-    """One line for the append-only journal."""
-
-    kind: str
-    who: str
-    text: str
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartJudging:
-    """A new step: promotion evidence begins again. ``fresh``: so does everything (a new run or epoch)."""
-
-    fresh: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopJudging:
-    """No run is judged any more."""
-
-
-Effect = JournalEntry | StartJudging | StopJudging
 GATEWAY = "gateway"
 
 
@@ -145,9 +56,7 @@ def transition(rollout: Rollout, event: Event, now: float) -> tuple[Rollout, tup
         case Resume():
             return _resume(rollout, event, now)
         case RollBack():
-            judged = verdict_data(event.verdict) if event.verdict else None
-            data = {"judged": judged, **_figures(event.figures)}
-            return _roll_back(rollout, event.who, event.reason, now, metric=None, rule=None, data=data)
+            return _roll_back(rollout, event.who, event.reason, now, metric=None, rule="person")
         case Promote():
             return _promote(rollout, event, now)
         case Finish():
@@ -196,7 +105,14 @@ def _validated(rollout: Rollout, event: Validated | Invalid, now: float) -> tupl
     if isinstance(event, Invalid):
         text = "gate 1 (compatibility): " + "; ".join(event.problems)
         ended = replace(
-            run, outcome=Outcome.REFUSED, rule="gate", text=text, decided_weight=0, decided_at=now, ended_at=now
+            run,
+            outcome=Outcome.REFUSED,
+            rule="gate",
+            text=text,
+            decided_weight=0,
+            decided_at=now,
+            ended_at=now,
+            live_candidate_requests=0,
         )
         line = JournalEntry(kind="refused", who=GATEWAY, text=text, data={"problems": list(event.problems)})
         refused = replace(rollout, state=State.ROLLED_BACK, epoch=rollout.epoch + 1, weight=0, run=ended)
@@ -208,7 +124,8 @@ def _validated(rollout: Rollout, event: Validated | Invalid, now: float) -> tupl
         text=f"gate 1 (compatibility) passed; the arms differ in: {differs}",
         data={"differences": list(event.differences)},
     )
-    entered, effects = _enter_step(rollout, replace(run, step=0), now, fresh=True)
+    judged = replace(run, step=0, judged_from=now, candidate_strict=event.strict)
+    entered, effects = _enter_step(rollout, judged, now, fresh=True)
     return entered, (line, *effects)
 
 
@@ -228,53 +145,56 @@ def _enter_step(rollout: Rollout, run: Run, now: float, *, fresh: bool = False) 
 
 
 def _judged(rollout: Rollout, event: Judged, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
-    verdict, data = event.verdict, {**verdict_data(event.verdict), **_figures(event.figures)}
+    verdict = event.verdict
     if rollout.state not in ROUTED:
         raise NotNow("a verdict", rollout.state, "only a run with a candidate is judged")
     match verdict.name:
         case VerdictName.ROLL_BACK:
             metric = str(verdict.metric) if verdict.metric else None
-            return _roll_back(rollout, GATEWAY, verdict.text, now, metric=metric, rule=verdict.rule, data=data)
+            return _roll_back(rollout, GATEWAY, verdict.text, now, metric=metric, rule=verdict.rule or "evidence")
         case VerdictName.ADVANCE if rollout.state in ADVANCING:
-            return _advance(rollout, verdict, now, data)
+            return _advance(rollout, verdict, now)
         case VerdictName.INCONCLUSIVE if rollout.state in ADVANCING:
-            return _hold(rollout, verdict, data)
+            return _hold(rollout, verdict)
         case _:
             return rollout, ()
 
 
-def _advance(
-    rollout: Rollout, verdict: Verdict, now: float, data: dict[str, Any]
-) -> tuple[Rollout, tuple[Effect, ...]]:
-    run = _open_run(rollout)
-    line = JournalEntry(kind="advance", who=GATEWAY, text=verdict.text, data=data)
-    moved, effects = _next(rollout, run, now, data)
+def _advance(rollout: Rollout, verdict: Verdict, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    line = JournalEntry(kind="advance", who=GATEWAY, text=verdict.text, data={})
+    moved, effects = _next(rollout, _open_run(rollout), now)
     return moved, (line, *effects)
 
 
-def _next(rollout: Rollout, run: Run, now: float, data: dict[str, Any]) -> tuple[Rollout, tuple[Effect, ...]]:
-    """One step up; from the last, which is the bake, to done, with the numbers that it stands on."""
+def _next(rollout: Rollout, run: Run, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+    """One step up; from the last, which is the bake, to done."""
     if not run.is_last_step:
         return _enter_step(rollout, replace(run, step=run.step + 1), now)
     ended = replace(
-        run, outcome=Outcome.PROMOTED, decided_weight=rollout.weight, decided_at=now, ended_at=now, paused_from=None
+        run,
+        outcome=Outcome.PROMOTED,
+        decided_weight=rollout.weight,
+        decided_at=now,
+        ended_at=now,
+        promoted_at=now,
+        paused_from=None,
     )
     line = JournalEntry(
         kind="done",
         who=GATEWAY,
         text=f"bake passed at {rollout.weight / 100:g} %: promoted; `finish` makes the candidate the baseline",
-        data={"weight": rollout.weight, **data},
+        data={"weight": rollout.weight},
     )
     return replace(rollout, state=State.DONE, run=ended), (line, StopJudging())
 
 
-def _hold(rollout: Rollout, verdict: Verdict, data: dict[str, Any]) -> tuple[Rollout, tuple[Effect, ...]]:
+def _hold(rollout: Rollout, verdict: Verdict) -> tuple[Rollout, tuple[Effect, ...]]:
     run = _open_run(rollout)
     line = JournalEntry(
         kind="inconclusive",
         who=GATEWAY,
         text=f"{verdict.text} The weight stays at {rollout.weight / 100:g} %; a person decides.",
-        data=data,
+        data={"weight": rollout.weight},
     )
     return replace(rollout, state=State.HELD, run=replace(run, paused_from=rollout.state)), (line,)
 
@@ -304,7 +224,7 @@ def _resume(rollout: Rollout, event: Resume, now: float) -> tuple[Rollout, tuple
 
 
 def _roll_back(
-    rollout: Rollout, who: str, reason: str, now: float, *, metric: str | None, rule: str | None, data: dict[str, Any]
+    rollout: Rollout, who: str, reason: str, now: float, *, metric: str | None, rule: str
 ) -> tuple[Rollout, tuple[Effect, ...]]:
     run = rollout.run
     if run is not None and (rollout.state in OPEN | ROUTED or rollout.swapped):
@@ -312,7 +232,7 @@ def _roll_back(
             run,
             outcome=Outcome.ROLLED_BACK,
             metric=metric,
-            rule=rule or "person",
+            rule=rule,
             text=reason,
             decided_weight=rollout.weight,
             decided_at=now,
@@ -323,13 +243,7 @@ def _roll_back(
         kind="rollback",
         who=who,
         text=f"rolled back from {rollout.weight / 100:g} % ({rollout.state}): {reason}",
-        data={
-            "weight": rollout.weight,
-            "state": str(rollout.state),
-            "metric": metric,
-            "rule": rule or "person",
-            **data,
-        },
+        data={"weight": rollout.weight, "state": str(rollout.state), "metric": metric, "rule": rule},
     )
     rolled = Rollout(state=State.ROLLED_BACK, epoch=rollout.epoch + 1, weight=0, run=run)
     return rolled, (line, StopJudging())
@@ -340,13 +254,15 @@ def _promote(rollout: Rollout, event: Promote, now: float) -> tuple[Rollout, tup
         raise NotNow("promote", rollout.state, "only an open run past validation can be promoted")
     if not event.override:
         raise NotNow("promote", rollout.state, "no manual gate is open; --override goes up without evidence")
+    run = _open_run(rollout)
     line = JournalEntry(
         kind="override",
         who=event.who,
         text=f"promoted by override from {rollout.weight / 100:g} %, without evidence: {event.reason}",
-        data={"weight": rollout.weight, "step": _open_run(rollout).step},
+        data={"weight": rollout.weight, "step": run.step},
     )
-    moved, effects = _next(rollout, _open_run(rollout), now, {"override": event.who})
+    passed = replace(run, overrides=(*run.overrides, Override(step=run.step, who=event.who)))
+    moved, effects = _next(rollout, passed, now)
     return moved, (line, *effects)
 
 
@@ -375,7 +291,7 @@ def _restarted(rollout: Rollout, event: Restarted, now: float) -> tuple[Rollout,
         return replace(rollout, serving=None, epoch=rollout.epoch + 1), (line, StopJudging())
     if rollout.state in OPEN | ROUTED and _open_run(rollout).arms != event.arms:
         text = f"the configuration names other arms ({' and '.join(event.arms)}) than the run was opened with"
-        return _roll_back(rollout, GATEWAY, text, now, metric=None, rule="configuration", data={})
+        return _roll_back(rollout, GATEWAY, text, now, metric=None, rule="configuration")
     if rollout.state not in JUDGED:
         return rollout, ()
     line = JournalEntry(
@@ -386,7 +302,3 @@ def _restarted(rollout: Rollout, event: Restarted, now: float) -> tuple[Rollout,
     )
     run = replace(_open_run(rollout), step_since=now)
     return replace(rollout, run=run), (line, StartJudging(fresh=False))
-
-
-def _figures(figures: Figures | None) -> dict[str, Any]:
-    return {"figures": figures_data(figures)} if figures else {}

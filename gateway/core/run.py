@@ -52,8 +52,24 @@ Arms = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A step (index into the plan's) that a person passed without evidence."""
+
+    step: int
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One rollout from start to finish; the frozen plan comes with it."""
+    """One rollout from start to finish; the frozen plan comes with it.
+
+    step_since: since when the step's evidence has been counted: its begin, or the last resume or restart in it.
+    judged_from: when counting for this run began. promoted_at: when its last step passed.
+    candidate_strict: the candidate serves declared shapes only; None when it does not say.
+    live_candidate_requests, live_counted_from: how many had gone to the candidate when the run was rolled back, and
+        since when they had been counted; None when that is not known.
+    acknowledged, unconfirmed: how many workers confirmed weight 0, and which did not; None and empty until measured.
+    """
 
     run_id: str
     plan: Plan
@@ -72,12 +88,24 @@ class Run:
     decided_at: float | None = None
     ended_at: float | None = None
     time_to_zero_s: float | None = None
-    live_candidate_requests: int = 0
+    live_candidate_requests: int | None = None
+    live_counted_from: float | None = None
+    acknowledged: int | None = None
+    unconfirmed: tuple[str, ...] = ()
+    judged_from: float | None = None
+    promoted_at: float | None = None
+    candidate_strict: bool | None = None
+    overrides: tuple[Override, ...] = ()
     arms: Arms = ("", "")
 
     @property
     def step_weight(self) -> int:
         return self.plan.steps[self.step]
+
+    @property
+    def is_passed_by_override(self) -> bool:
+        """A person passed the present step, and no evidence."""
+        return bool(self.overrides) and self.overrides[-1].step == self.step
 
     @property
     def is_last_step(self) -> bool:

@@ -41,11 +41,17 @@ class StepTerms:
 
 @dataclass(slots=True)
 class Step:
-    """Counts of the present step; windows before its first belong to the step before and only count their compiles."""
+    """Counts of the present step. Of windows before its first only the answers that met a compile are counted.
+
+    resumes: the step goes on after a pause or a restart, and those windows are its own; else of the step before.
+    compiles: answers that met a compile. compiles_before, answered_before: the same, and all answers, before.
+    """
 
     plan: Plan
     terms: StepTerms
+    resumes: bool = False
     compiles_before: int = 0
+    answered_before: int = 0
     compiles: int = 0
     answered: int = 0
     excused: int = 0
@@ -82,10 +88,38 @@ class Step:
         """Adds what stands beside the metrics in a window of this step."""
         self.compiles += compiles
         self.answered += answered
-        # A compile that was reported delayed at least the answer that reported it.
-        self.excused += max(excused, compiles)
+        self.excused += excused
         n_c, k_c, n_b, k_b = (a + b for a, b in zip(self.refused_unchecked, refused_unchecked, strict=True))
         self.refused_unchecked = (n_c, k_c, n_b, k_b)
+
+    def count_before(self, *, compiles: int, answered: int) -> None:
+        """Adds a window that began before this step did, or before it was resumed."""
+        self.compiles_before += compiles
+        self.answered_before += answered
+
+    def too_many_compiles(self) -> tuple[int, int | None] | None:
+        """(answers that met a compile, all answers or None for the step before) where they exceed the limit.
+
+        A pause or a restart does not begin the allowance anew: what came before it in the same step counts.
+        """
+        allowed, before = self.plan.recompile_limit, self.compiles_before
+        met = self.compiles + (before if self.resumes else 0)
+        if met > allowed:
+            return met, self.answered + (self.answered_before if self.resumes else 0)
+        return (before, None) if before > allowed and not self.resumes else None
+
+    def following(self, terms: StepTerms) -> "Step":
+        """The step that begins under ``terms``: this one again where the weight is the same."""
+        if terms.weight_bp != self.terms.weight_bp:
+            return Step(plan=self.plan, terms=terms, compiles_before=self.compiles, answered_before=self.answered)
+        before = (self.compiles_before, self.answered_before) if self.resumes else (0, 0)
+        return Step(
+            plan=self.plan,
+            terms=terms,
+            resumes=True,
+            compiles_before=self.compiles + before[0],
+            answered_before=self.answered + before[1],
+        )
 
     def test(self) -> None:
         """Puts the counts of the step to the promotion test, metric by metric."""
@@ -229,7 +263,9 @@ class Step:
         terms = self.terms
         return {
             "terms": {name: getattr(terms, name) for name in StepTerms.__dataclass_fields__},
+            "resumes": self.resumes,
             "compiles_before": self.compiles_before,
+            "answered_before": self.answered_before,
             "compiles": self.compiles,
             "answered": self.answered,
             "excused": self.excused,
@@ -247,7 +283,9 @@ def resume_step(plan: Plan, saved: Mapping[str, Any]) -> Step:
     step = Step(
         plan=plan,
         terms=StepTerms(**saved["terms"]),
+        resumes=bool(saved.get("resumes", False)),  # not in older checkpoints, nor is answered_before
         compiles_before=int(saved["compiles_before"]),
+        answered_before=int(saved.get("answered_before", 0)),
         compiles=int(saved["compiles"]),
         answered=int(saved["answered"]),
         excused=int(saved["excused"]),

@@ -68,7 +68,7 @@ class Count(IntEnum):
     LAT99_N = 13
     LAT99_BAD = 14
     COMPILES = 15
-    """Compiles that requests of this window caused or waited behind."""
+    """Answers that caused a compile or waited behind one."""
     EXCUSED = 16
     """Answers left out of the latency metrics because they met a compile."""
     PAIRS = 17

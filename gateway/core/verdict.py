@@ -33,7 +33,7 @@ from gateway.core.findings import (
 from gateway.core.plan import MetricId, Plan
 from gateway.core.sequential import Cell, EvidenceAgainst
 from gateway.core.step import Quad, Step, StepTerms, resume_step
-from gateway.core.types import FULL_WEIGHT
+from gateway.core.types import FULL_WEIGHT, MOST_SHAPES
 
 __all__ = ["Judge", "MetricRow", "Verdict", "VerdictName"]
 
@@ -44,6 +44,7 @@ RECENT_S: Final = 10
 _REASONS: Final = (
     "no_data",
     "suspect",
+    "breaker_rising",
     "refused_unchecked",
     "baseline_out_of_slo",
     "too_few",
@@ -100,6 +101,8 @@ class Judge:
     ) -> None:
         """A step begins: promotion evidence and step counts start over, evidence against the candidate carries on.
 
+        The same weight again is the same step after a pause or a restart: what met a compile in it carries on, too.
+
         weight_bp, next_weight_bp: this weight and the one that passing leads to (itself after the last), basis points.
         window: the first window that belongs to the step. now: seconds, same clock as in ``verdict``.
         control: the baseline's present rate stands under the limits. baseline_required: no pass without its counts.
@@ -118,7 +121,7 @@ class Judge:
             baseline_required=baseline_required,
             baking=baking,
         )
-        self._step = Step(plan=self._plan, terms=terms, compiles_before=self._step.compiles if self._step else 0)
+        self._step = self._step.following(terms) if self._step else Step(plan=self._plan, terms=terms)
 
     def close_window(
         self,
@@ -133,9 +136,9 @@ class Judge:
     ) -> None:
         """Books a closed window. Metrics without a cell had no event; metrics that the plan does not use are ignored.
 
-        compiles: compiles on the candidate's request path. answered: the candidate's successful answers.
+        compiles: candidate's answers that met a compile. answered: its successful answers.
         excused: answers that met a compile and are in no latency metric. shapes: those that compiled so far in this
-            run, most often first.
+            run, most often first; after a restart, since then.
         refused_unchecked: candidate n, k, baseline n, k of refusals that could not be put to the baseline.
         ValueError when the window is closed already or the counts of refusals are impossible; nothing is booked then.
         """
@@ -147,13 +150,13 @@ class Judge:
         if in_step:  # windows of the step before are held to what that step was held to
             self._against.set_control(step.terms.control)
         held_to = self._against.close(window, cells)
-        self._shapes = shapes or self._shapes
+        self._shapes = tuple(dict.fromkeys((*shapes, *self._shapes)))[:MOST_SHAPES]
         if in_step:
             step.cross_gap(first_open, window)
             step.count(compiles=compiles, answered=answered, excused=excused, refused_unchecked=refused_unchecked)
             step.close(window, cells, held_to)
         else:
-            step.compiles_before += compiles
+            step.count_before(compiles=compiles, answered=answered)
         self._check_recompiles(step)
         self._check_evidence(step)
 
@@ -228,16 +231,10 @@ class Judge:
         return self._step
 
     def _check_recompiles(self, step: Step) -> None:
-        allowed = self._plan.recompile_limit
-        if "recompile" in self._stops:
+        if "recompile" in self._stops or (found := step.too_many_compiles()) is None:
             return
-        compiles, answered = step.compiles, step.answered
-        if compiles > allowed:
-            seen = CompileCounts(compiles=compiles, allowed=allowed, answered=answered, shapes=self._shapes)
-        elif (compiles := step.compiles_before) > allowed:
-            seen = CompileCounts(compiles=compiles, allowed=allowed, answered=None, shapes=self._shapes)
-        else:
-            return
+        met, answered = found
+        seen = CompileCounts(met=met, allowed=self._plan.recompile_limit, answered=answered, shapes=self._shapes)
         self._stop("recompile", "recompile", recompile_sentence(seen), compiles=seen)
 
     def _check_evidence(self, step: Step) -> None:
@@ -268,7 +265,7 @@ class Judge:
             text = f"evidence against the candidate: {evidence:.3g}, must be below {rule.warn:g}"
             gaps.append(Gap(reason="suspect", text=text, metric=self._against.leading()))
         for name, breaker, reason in (
-            ("candidate", self._watch.candidate, "suspect"),
+            ("candidate", self._watch.candidate, "breaker_rising"),
             ("baseline", self._watch.baseline, "baseline_out_of_slo"),
         ):
             if breaker.is_sick:

@@ -113,6 +113,7 @@ class Analyst:
         self._judge: Judge | None = None
         self._plan: Plan | None = None
         self.last_look = now
+        self.counted_from = now
         self.verdict: Verdict | None = None
         self.tripped_by: str | None = None
         self.trip: BreakerCounts | None = None
@@ -162,6 +163,7 @@ class Analyst:
         self.verdict = None
 
     def _begin(self, *, epoch: int, now: float, window_s: float, first_window: int | None = None) -> None:
+        self.counted_from = now
         self.evidence = Evidence(
             epoch=epoch,
             width_s=window_s,
@@ -206,7 +208,8 @@ class Analyst:
         seconds = self._worker_seconds.setdefault(report.name, deque(maxlen=RECENT_S))
         seconds.extend(report.seconds)
         if report.tripped and self.tripped_by is None:
-            self.tripped_by, self.trip = report.name, _trip(report, seconds)
+            self.tripped_by = report.name  # first: what is told of it must not keep the run from following
+            self.trip = _trip(report, seconds, workers=len(self._attached))
         self._name_shapes(report.compiled)
         for key, n in report.copies.items():
             self.copies[key] = self.copies.get(key, 0) + n
@@ -333,7 +336,7 @@ def hold(reason: str, text: str) -> Verdict:
     )  # fmt: skip
 
 
-def _trip(report: Report, seconds: "deque[Second]") -> BreakerCounts:
+def _trip(report: Report, seconds: "deque[Second]", *, workers: int) -> BreakerCounts:
     """What a worker's own breaker saw since the candidate began to fail there, within its last seconds."""
     failing: list[Second] = []
     score = 0
@@ -347,6 +350,8 @@ def _trip(report: Report, seconds: "deque[Second]") -> BreakerCounts:
         seconds=len(failing),
         scores=report.breaker,
         bar=DEFAULT_THRESHOLD,
+        worker=report.name,
+        workers=max(1, workers),
     )
 
 

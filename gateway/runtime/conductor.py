@@ -10,10 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gateway.core.identity import check_identity
-from gateway.core.plan import Plan
-from gateway.core.rollout import (
-    GATEWAY,
+from gateway.core.events import (
     Effect,
     Event,
     Finish,
@@ -29,16 +26,18 @@ from gateway.core.rollout import (
     StartJudging,
     StopJudging,
     Validated,
-    transition,
 )
+from gateway.core.findings import Verdict, VerdictName
+from gateway.core.identity import check_identity
+from gateway.core.plan import Plan
+from gateway.core.rollout import GATEWAY, transition
 from gateway.core.run import JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
-from gateway.core.verdict import Verdict, VerdictName
 from gateway.ports import ArmHealth, Clock, Store, StoreUnavailable
-from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, live_requests, tripped
-from gateway.runtime.figures import figures
+from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, tripped
 from gateway.runtime.ledger import Entry, Ledger
+from gateway.runtime.record import Record
 from gateway.runtime.replica import Replica
 
 log = logging.getLogger("gateway.conductor")
@@ -48,11 +47,6 @@ ANSWER_WITHIN_S = 1.0
 """How long the answer to a rollback waits for the journal; the rollback itself does not."""
 MOVE_AGAIN_S = 1.0
 IDENTITY_DIGEST = "identity_digest"
-RECORDS = frozenset({"rollback", "refused", "done", "pause", "inconclusive"})
-"""Kinds of journal lines that say where a run stands and carry its numbers."""
-AFTERWARDS = frozenset({str(State.ROLLED_BACK)})
-"""A rollback asked for in these states repeats one and ends nothing."""
-RECALL_LINES = 500
 UNKNOWN = ArmHealth(ready=False, detail="not polled yet")
 
 
@@ -101,12 +95,12 @@ class Conductor:
         self._measuring: asyncio.Task[None] | None = None
         self._move_after = 0.0
         self.ledger = Ledger(store)
+        self.record = Record(store, analyst)
         self.rollout = Rollout()
         self.health: dict[str, ArmHealth] = {arm.name: UNKNOWN for arm in arms.values()}
         self.baseline_seen_ready = False
         self.candidate_was_ready = False
         self.last_time_to_zero_s: float | None = None
-        self.record: JournalEntry | None = None
 
     # -- the arms in their roles ------------------------------------------------------------------------------------
 
@@ -132,7 +126,7 @@ class Conductor:
         self.analyst.observe(epoch=self.rollout.epoch, now=now, window_s=self._window_s())
         self.rollout, effects = transition(self.rollout, Restarted(arms=self._configured()), now)
         self.candidate_was_ready = self.rollout.state in ROUTED  # validation saw it ready, in this epoch
-        self._keep(_lines(effects))
+        self.record.keep(_lines(effects))
         self._apply_effects(effects, now, checkpoint)
         await self.store.save(self.rollout, _lines(effects), now)
         self._log(_lines(effects))
@@ -175,9 +169,7 @@ class Conductor:
 
     async def roll_back(self, *, who: str, reason: str) -> Applied:
         """Accepted in every state. Waits for the workers' acknowledgement, for no other command, and for no store."""
-        verdict, seen = self.analyst.verdict, figures(self.analyst, self.clock.wall())
-        event = RollBack(who=who, reason=reason, verdict=verdict, figures=seen)
-        applied = await self._measure(self._less_traffic(event))
+        applied = await self._measure(self._less_traffic(RollBack(who=who, reason=reason), self.analyst.verdict))
         try:
             await self.ledger.settle(ANSWER_WITHIN_S)
         except StoreUnavailable:
@@ -216,19 +208,16 @@ class Conductor:
     def _obey(self, verdict: Verdict) -> None:
         match verdict.name:
             case VerdictName.ROLL_BACK:
-                rolled = self._less_traffic(self._seen(verdict))
+                rolled = self._less_traffic(Judged(verdict=verdict), verdict)
                 self.analyst.verdict = verdict
                 self._measuring = self._spawn(self._measured(rolled))
             case VerdictName.ADVANCE if reason := self._freeze():
                 text = f"The evidence is complete, but nothing advances: {reason}."
                 self.analyst.verdict = replace(verdict, name=VerdictName.HOLD, reason="frozen", text=text)
             case VerdictName.ADVANCE | VerdictName.INCONCLUSIVE:
-                self._begin(self._seen(verdict))
+                self._begin(Judged(verdict=verdict))
             case VerdictName.HOLD:
                 return
-
-    def _seen(self, verdict: Verdict) -> Judged:
-        return Judged(verdict=verdict, figures=figures(self.analyst, self.clock.wall()))
 
     def _freeze(self) -> str | None:
         """Why no advance is allowed now, whatever the evidence says."""
@@ -253,7 +242,11 @@ class Conductor:
         )
         if found.problems:
             return Invalid(problems=found.problems)
-        return Validated(differences=tuple(str(difference) for difference in found.differences))
+        strict = candidate.identity.get("strict")
+        return Validated(
+            differences=tuple(str(difference) for difference in found.differences),
+            strict=strict if isinstance(strict, bool) else None,
+        )
 
     def _begin(self, event: Event) -> None:
         """One step by the gateway itself at a time; while one is being written the next verdict waits."""
@@ -278,12 +271,12 @@ class Conductor:
         """What validation still waits for; None in every other state."""
         if self.rollout.state is not State.VALIDATING:
             return None
-        waits = [
-            f"{role} {self.arm(role).name}: {self.health[self.arm(role).name].detail}"
-            for role in Role
-            if not self.health[self.arm(role).name].ready
-        ]
-        return "; ".join(waits) or "the arms' identities"
+        return "; ".join(f"{arm}: {detail}" for arm, detail in self.unready()) or "the arms' identities"
+
+    def unready(self) -> list[tuple[str, str]]:
+        """Arms that are not ready, as ``candidate NAME``, with what their last poll found."""
+        arms = [(role, self.arm(role).name) for role in Role]
+        return [(f"{role} {name}", self.health[name].detail) for role, name in arms if not self.health[name].ready]
 
     # -- applying ---------------------------------------------------------------------------------------------------
 
@@ -291,9 +284,10 @@ class Conductor:
         """Write, then route. The caller holds the command lock; a rollback may still come first and wins."""
         before, now = self.rollout, self.clock.wall()
         after, effects = transition(before, event, now)
-        lines = _lines(effects)
-        if after == before and not lines:
+        if after == before and not effects:
             return Applied(after, "", [], [])
+        judged = event.verdict if isinstance(event, Judged) else self.analyst.verdict
+        lines = self.record.numbered(_lines(effects), judged, now)
         await self.ledger.write(Entry(after, lines, now))
         if self.rollout.epoch != before.epoch:
             # A rollback, the only event that does not wait for the command lock. Its state is queued behind ours in the
@@ -302,29 +296,33 @@ class Conductor:
         self.rollout = after
         if isinstance(event, Start | Validated):
             self.candidate_was_ready = isinstance(event, Validated)
-        self._keep(lines)
+        self.record.keep(lines)
         self._apply_effects(effects, now, None)
         self._route()
         self._log(lines)
         return Applied(after, lines[0].text if lines else "", sorted(self.replica.workers), [])
 
-    def _less_traffic(self, event: Event) -> Rolled:
-        """Route, then owe the write: done when this returns, whatever workers and store do."""
+    def _less_traffic(self, event: Event, verdict: Verdict | None) -> Rolled:
+        """Route, then owe the write: done when this returns, whatever workers and store do.
+
+        ``verdict`` is for the journal alone. Everything that is counted for it is counted after routing.
+        """
         before, now = self.rollout, self.clock.wall()
         decided = self.clock.monotonic()
-        live = live_requests(self.analyst.evidence, Role.CANDIDATE)
-        after, effects = transition(before, event, now)
-        if after.run is not None and after.run is not before.run:
-            after = replace(after, run=replace(after.run, live_candidate_requests=live))
-        self.rollout = after
+        self.rollout, effects = transition(before, event, now)
         version = self._route()
-        self._apply_effects(effects, now, None)
-        lines = _lines(effects)
-        if after.run is not before.run:
-            self._keep(lines)
-        self.ledger.owe(Entry(after, lines, now))
+        lines = self.record.numbered(_lines(effects), verdict, now)
+        run = self.rollout.run
+        ended = run is not before.run
+        if run is not None and ended:
+            live, since = self.record.live()
+            counted = replace(run, live_candidate_requests=live, live_counted_from=since)
+            self.rollout = replace(self.rollout, run=counted)
+            self.record.keep(lines)
+        self._apply_effects(effects, now, None)  # voids what was counted
+        self.ledger.owe(Entry(self.rollout, lines, now))
         self._log(lines)
-        return Rolled(after, version, decided, lines[0].text, ended=after.run is not before.run)
+        return Rolled(self.rollout, version, decided, lines[0].text, ended=ended)
 
     async def _measure(self, rolled: Rolled) -> Applied:
         """Time to zero: decision to the last live worker's acknowledgement, journalled as a line of its own."""
@@ -333,7 +331,8 @@ class Conductor:
         self.last_time_to_zero_s = took
         measured = rolled.rollout
         if measured.run is not None and rolled.ended:
-            measured = replace(measured, run=replace(measured.run, time_to_zero_s=took))
+            run = replace(measured.run, time_to_zero_s=took, acknowledged=len(acknowledged), unconfirmed=tuple(missing))
+            measured = replace(measured, run=run)
         if self.rollout is rolled.rollout:
             self.rollout = measured
         text = f"not acknowledged within {ACKNOWLEDGE_WITHIN_S:g} s by {', '.join(missing)}"
@@ -397,30 +396,6 @@ class Conductor:
             await self.store.checkpoint(self.rollout.epoch, state)
         except StoreUnavailable as error:
             log.error("no checkpoint", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
-
-    def _keep(self, lines: list[JournalEntry]) -> None:
-        """Remembers the line that says where the run stands and on which numbers; a start forgets it."""
-        for line in lines:
-            if line.kind in RECORDS:
-                self.record = line
-            elif line.kind == "start":
-                self.record = None
-
-    async def recall(self) -> JournalEntry | None:
-        """That line, from the journal after a restart; None when there is none, or the store does not give it."""
-        run = self.rollout.run
-        if self.record is not None or run is None:
-            return self.record
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN_S):
-                lines = await self.store.history(limit=RECALL_LINES, run_id=run.run_id)
-        except (StoreUnavailable, TimeoutError):
-            return None
-        found = [line for line in lines if line.kind in RECORDS and line.data.get("state") not in AFTERWARDS]
-        if self.record is None and found and self.rollout.run is not None and self.rollout.run.run_id == run.run_id:
-            last = found[-1]
-            self.record = JournalEntry(kind=last.kind, who=last.who, text=last.text, data=last.data)
-        return self.record
 
     def _log(self, lines: list[JournalEntry]) -> None:
         for line in lines:

@@ -1,5 +1,7 @@
 """The figures of this moment, read from what the analyst has counted."""
 
+import math
+
 from gateway.core.compare.parity import Disagreement, ParityStats
 from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
 from gateway.core.histogram import Histogram
@@ -8,8 +10,9 @@ from gateway.runtime.analyst import Analyst, live_requests
 
 
 def figures(analyst: Analyst, now: float) -> Figures:
-    """What was counted since judging began, at wall time ``now``."""
+    """What was counted since counting began, at wall time ``now``."""
     return Figures(
+        counted_from=analyst.counted_from,
         baseline=_arm(analyst, Role.BASELINE, now),
         candidate=_arm(analyst, Role.CANDIDATE, now),
         clients=_clients(analyst),
@@ -28,11 +31,8 @@ def _arm(analyst: Analyst, role: Role, now: float) -> ArmFigures:
 
     return ArmFigures(
         live=live_requests(evidence, role),
-        copies=evidence.total(role, Lane.COPY, Count.OK, Count.FAILED) if role is Role.CANDIDATE else 0,
         failed=both(Count.FAILED),
         unavailable=both(Count.UNAVAILABLE),
-        refused=both(Count.REFUSED),
-        compiles=both(Count.COMPILES),
         total=_percentiles(latencies.since_start(role)),
         recent=_percentiles(latencies.recent(role, now)),
     )
@@ -40,7 +40,7 @@ def _arm(analyst: Analyst, role: Role, now: float) -> ArmFigures:
 
 def _percentiles(histogram: Histogram) -> Percentiles:
     def at(q: float) -> float | None:
-        value = histogram.quantile(q)
+        value = _finite(histogram.quantile(q))
         return None if value is None else round(value * 1000, 2)
 
     return Percentiles(count=histogram.count, p50=at(0.5), p95=at(0.95))
@@ -52,6 +52,7 @@ def _clients(analyst: Analyst) -> ClientFigures:
     return ClientFigures(
         answered=sum(by_role.values()),
         failed=sum(evidence.total(role, Lane.CLIENT, Count.FAILED) for role in Role),
+        refused=sum(evidence.total(role, Lane.CLIENT, Count.CLIENT_FAULT) for role in Role),
         by_candidate=by_role[Role.CANDIDATE],
         failed_over=evidence.total(Role.CANDIDATE, Lane.LIVE, Count.FAILED_OVER),
         spared=evidence.total(Role.CANDIDATE, Lane.LIVE, Count.REFUSED),
@@ -65,12 +66,17 @@ def _pairs(stats: ParityStats) -> PairFigures:
     return PairFigures(
         pairs=stats.pairs,
         bad=stats.bad,
-        min_cosine=stats.min_cosine,
-        max_abs=stats.max_abs,
+        min_cosine=_finite(stats.min_cosine),
+        max_abs=_finite(stats.max_abs),
         kinds=kinds,
         worst_id=worst.request_id if worst else "",
         worst=worst.detail if worst else "",
     )
+
+
+def _finite(value: float | None) -> float | None:
+    """What is no number is not measured: the store would not keep it either."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _worst(stats: ParityStats, kind: str) -> Disagreement | None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.core.rollout import JournalEntry
+from gateway.core.events import JournalEntry
 from gateway.core.run import Rollout
 from gateway.ports import Store, StoreUnavailable
 

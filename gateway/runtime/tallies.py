@@ -110,7 +110,7 @@ class Tallies:
     ) -> None:
         """The outcome of an open request; closing twice changes nothing.
 
-        compiles: an answer that met a compile leaves the latency metrics, and is counted as excused.
+        compiles: an answer that met any counts once; a success leaves the latency metrics and counts as excused.
         timed: False for answers whose total duration says nothing (event streams); so is one that came before its
             request had been sent.
         compiled: the shapes of those compiles; they are kept for the candidate, in no window.
@@ -121,7 +121,7 @@ class Tallies:
         del self._open[id(ticket)]
         tally = self._tally(ticket.window, ticket.column)
         tally[OUTCOME_COUNT[outcome]] += 1
-        tally[Count.COMPILES] += compiles
+        tally[Count.COMPILES] += int(compiles > 0)
         if compiled and _LANES[ticket.column][0] is Role.CANDIDATE:
             self._name_shapes(compiled)
         latency = ticket.age(now)

@@ -1,6 +1,7 @@
 """A control process without processes: conductor, analyst, replica, one obedient worker, a clock that waits."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -82,12 +83,13 @@ def no_compare(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
 
 def stage(store: FakeStore | None = None, now: float = 1000.0) -> Stage:
     clock, store = FakeClock(now), store or FakeStore()
+    runs = itertools.count(1 + len({line.run_id for line in store.lines}))
     arms = {Role.BASELINE: arm(Role.BASELINE, "gpu"), Role.CANDIDATE: arm(Role.CANDIDATE, "tpu")}
     replica = Replica(clock, initial_snapshot(arms, model="m", key_header=None, secret=b"s"))
     analyst = Analyst(no_compare, epoch=0, answer_timeout_s=10.0, now=clock.wall())
     conductor = Conductor(
         clock=clock, store=store, replica=replica, analyst=analyst, arms=arms,
-        new_run_id=lambda: "run1", secret_of=lambda run_id: run_id.encode().ljust(16, b"."),
+        new_run_id=lambda: f"run{next(runs)}", secret_of=lambda run_id: run_id.encode().ljust(16, b"."),
     )  # fmt: skip
     worker = ObedientWorker("w0", replica=replica)
     replica.attach(worker, 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.core.rollout import JournalEntry
+from gateway.core.events import JournalEntry
 from gateway.core.run import Rollout
 from gateway.core.snapshot import ArmSnapshot, Snapshot, ToWorker
 from gateway.core.types import Role
@@ -36,6 +36,8 @@ class FakeStore:
     lines: list[JournalLine] = field(default_factory=list)
     saved: list[Rollout] = field(default_factory=list)
     judge: dict[str, Any] | None = None
+    asked: int = 0
+    """How often a line of a decision was asked for."""
 
     def _check(self) -> None:
         if self.down:
@@ -71,6 +73,12 @@ class FakeStore:
     async def history(self, *, limit: int, run_id: str | None) -> list[JournalLine]:
         self._check()
         return [line for line in self.lines if run_id in (None, line.run_id)][-limit:]
+
+    async def decision(self, *, run_id: str, kinds: Sequence[str], newest: bool) -> JournalLine | None:
+        self.asked += 1
+        self._check()
+        found = [line for line in self.lines if line.run_id == run_id and line.kind in kinds]
+        return found[-1 if newest else 0] if found else None
 
 
 @dataclass

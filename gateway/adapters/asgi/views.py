@@ -92,6 +92,7 @@ def latency_view(histogram: Histogram) -> admin.LatencyView:
 def run_view(rollout: Rollout, analyst: Analyst) -> admin.RunView:
     run = rollout.run
     assert run is not None, "asked only with a run"
+    live, since = _live(run, analyst)
     return admin.RunView(
         run_id=run.run_id,
         rollout=run.plan.rollout,
@@ -111,16 +112,18 @@ def run_view(rollout: Rollout, analyst: Analyst) -> admin.RunView:
         rule=run.rule,
         decided_weight=run.decided_weight,
         decided_at=run.decided_at,
-        live_candidate_requests=_live(run, analyst),
+        live_candidate_requests=live or 0,
+        live_complete=live is not None and since == run.judged_from,
+        overrides=[f"step {each.step + 1} by {each.who}" for each in run.overrides],
         time_to_zero_ms=_ms(run.time_to_zero_s),
     )
 
 
-def _live(run: Run, analyst: Analyst) -> int:
-    """Until a rollback what is counted now, after it what had been counted then: a new epoch counts from zero."""
+def _live(run: Run, analyst: Analyst) -> tuple[int | None, float | None]:
+    """(Live requests to the candidate, since when counted): now until a rollback, after it as they were then."""
     if run.outcome in (None, Outcome.PROMOTED):
-        return live_requests(analyst.evidence, Role.CANDIDATE)
-    return run.live_candidate_requests
+        return live_requests(analyst.evidence, Role.CANDIDATE), analyst.counted_from
+    return run.live_candidate_requests, run.live_counted_from
 
 
 def verdict_view(verdict: Verdict, now: float) -> admin.VerdictView:

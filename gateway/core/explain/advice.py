@@ -7,11 +7,11 @@ from the metric, the rule and the numbers; where they leave it open, the text sa
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.core.explain.case import Case, ms, quoted
+from gateway.core.explain.case import START, Case, ms, name, quoted, request_id
+from gateway.core.explain.facts import outside_percentiles
 from gateway.core.figures import Figures, PairFigures, Percentiles
 from gateway.core.plan import LATENCY, MetricId
 
-START: Final = '`canaryctl start PLAN --reason "..."`'
 ROUNDING: Final = 0.9
 """A cosine below it comes from no rounding: bfloat16 against float32 was measured at 0.998."""
 SLOWER: Final = 1.5
@@ -41,11 +41,9 @@ def after_rollback(case: Case) -> str:
         case "gate":
             return _after_gate(case)
         case "person":
-            by = quoted(case.who, 80) or "a person"
-            reason = f'"{quoted(case.reason or run.text)}"'
             return (
-                f"No rule asked for it: {by} rolled back and gave the reason {reason}. Nothing to change follows from"
-                f" the numbers. When that is settled, begin again: {START}"
+                f"No rule asked for it: {name(case.who)} rolled back and gave the reason {quoted(run.text)}. Nothing to"
+                f" change follows from the numbers. When that is settled, begin again: {START}"
             )
         case "configuration":
             return f"The candidate is not to blame: start a new run for the arms that are configured now: {START}"
@@ -56,7 +54,7 @@ def after_rollback(case: Case) -> str:
 def _change(case: Case) -> Change:
     metric = case.run.metric
     if metric in LATENCY:
-        return _slow(case.figures)
+        return _hanging(case) if outside_percentiles(case, case.row(metric)) else _slow(case.figures)
     if metric == MetricId.ERROR:
         return _failing(case)
     if metric == MetricId.PARITY:
@@ -77,14 +75,27 @@ def _slow(figures: Figures | None) -> Change:
     )
 
 
+def _hanging(case: Case) -> Change:
+    failed = case.figures.candidate.failed if case.figures else 0
+    return Change(
+        look=(
+            f"The answers that came were in time; what took too long failed or was not answered ({failed:,} failed so"
+            " far). Look in the candidate's log for requests that hang or fail."
+        ),
+        one="what makes those requests hang, on the candidate alone",
+        keep="plan, traffic, model, dtype",
+    )
+
+
 def _where_to_start(figures: Figures | None) -> str:
     candidate, baseline, when = _latest(figures)
-    if candidate.p50 is None or baseline.p50 is None:
+    if candidate.p50 is None or not baseline.p50:
         return ""
-    medians = f"{when}{ms(candidate.p50)} against {ms(baseline.p50)}"
-    if candidate.p50 >= SLOWER * baseline.p50:
-        return f"Its median is slow, too ({medians}), so start with the device. "
-    return f"Its median is close to the baseline's ({medians}), only the tail is slow, so start with the queue. "
+    ratio = candidate.p50 / baseline.p50
+    medians = f"Its median is {ratio:.3g} times the baseline's ({when}{ms(candidate.p50)} against {ms(baseline.p50)})"
+    if ratio >= SLOWER:
+        return f"{medians}: most answers are slower, so start with the device. "
+    return f"{medians}: the tail is what is slow, so start with the queue. "
 
 
 def _latest(figures: Figures | None) -> tuple[Percentiles, Percentiles, str]:
@@ -118,54 +129,78 @@ def _failing(case: Case) -> Change:
 def _different(case: Case) -> Change:
     pairs = case.figures.pairs if case.figures else PairFigures()
     kind = pairs.kinds[0][0] if pairs.kinds else ""
-    isolate = (
-        f"Isolate it: send request {quoted(pairs.worst_id, 80)} alone to both arms (its sender has the text, no"
-        " payload is kept here)."
-        if pairs.worst_id
-        else "Isolate it: send one text alone to both arms."
-    )
     match kind:
         case "status":
             return Change(
-                look=f"The arms disagree on what they accept, not on numbers. {isolate}",
+                look=f"The arms disagree on what they accept, not on numbers. {_alone(pairs)}",
                 one="the candidate's catalogue (the shape or limit that one arm refuses)",
                 keep="plan, traffic, model, dtype",
             )
         case "shape" | "dtype" | "missing_field" | "unexpected_field" | "undecodable":
             return Change(
-                look=f"The answers do not have the same form. {isolate}",
+                look=f"The answers do not have the same form. {_alone(pairs)}",
                 one="the candidate's output (dimension, pooling, encoding)",
                 keep="plan, traffic, dtype, catalogue",
             )
         case "nan" | "infinity":
             return Change(
-                look=f"The answers hold values that are no finite numbers, or only zeros. {isolate}",
+                look=(
+                    "An answer holds values that are no finite numbers, or only zeros; Detail names the arm. If it is"
+                    f" the baseline, no change to the candidate helps: repair that first. {_alone(pairs)}"
+                ),
                 one="the candidate's dtype",
                 keep="plan, traffic, model, matmul precision",
             )
         case _:
-            return _far_or_near(case, pairs.min_cosine, isolate)
+            return _far_or_near(case, pairs)
 
 
-def _far_or_near(case: Case, cosine: float | None, isolate: str) -> Change:
-    if cosine is None:
+def _alone(pairs: PairFigures) -> str:
+    return f"Isolate it: send {_the_request(pairs)} alone to both arms."
+
+
+def _the_request(pairs: PairFigures) -> str:
+    """No payload is kept here, so its sender has to be asked."""
+    return f"request {request_id(pairs.worst_id)} (its sender has the texts)" if pairs.worst_id else "one request"
+
+
+def _far_or_near(case: Case, pairs: PairFigures) -> Change:
+    """By the bound that broke: of direction far, of direction by a little, or of size alone."""
+    policy, cosine = case.run.plan.parity, pairs.min_cosine
+    if policy is None or cosine is None:
         one = "what differs when the request is alone; if nothing does, the candidate's batching"
-        return Change(look=isolate, one=one, keep="plan, traffic, model, dtype")
-    if cosine < ROUNDING:
+        return Change(look=_alone(pairs), one=one, keep="plan, traffic, model, dtype")
+    if cosine < min(ROUNDING, policy.cosine_min):
         return Change(
             look=(
-                f"A cosine of {cosine:.3g} is no rounding: suspect the order of rows, the tokenizer, pooling, batching."
-                f" {isolate} Equal when alone means batching, different means tokenizer or pooling."
+                f"A cosine of {cosine:.3g} is no rounding. Isolate it: send the texts of {_the_request(pairs)} one by"
+                " one to both arms. A single text that differs means tokenizer or pooling. If each is equal, send the"
+                " whole request alone: still different means the order of rows, equal means batching."
             ),
             one="the one of these that the test shows, on the candidate alone",
             keep="plan, traffic, dtype, matmul precision",
         )
-    policy = case.run.plan.parity
-    limit = f" (the limit is {policy.cosine_min:g})" if policy is not None else ""
+    if cosine < policy.cosine_min:
+        return Change(
+            look=(
+                f"A smallest cosine of {cosine:.6g} (the limit is {policy.cosine_min:g}) looks like precision."
+                f" {_alone(pairs)}"
+            ),
+            one="the candidate's matmul precision",
+            keep="tolerance, plan, traffic, model, dtype",
+        )
+    largest = (
+        ""
+        if pairs.max_abs is None or policy.max_abs is None
+        else (f" the largest difference is {pairs.max_abs:.3g} (the limit is {policy.max_abs:g});")
+    )
     return Change(
-        look=f"A smallest cosine of {cosine:.6g}{limit} looks like precision. {isolate}",
-        one="the candidate's matmul precision (or its dtype, if that is at the highest already)",
-        keep="tolerance, plan, traffic, model",
+        look=(
+            f"The directions agree (smallest cosine {cosine:.6g}, the limit is {policy.cosine_min:g});{largest} so the"
+            f" sizes do not. {_alone(pairs)}"
+        ),
+        one="what scales the candidate's vectors (its normalisation)",
+        keep="tolerance, plan, traffic, model, dtype",
     )
 
 
@@ -180,17 +215,17 @@ def _refusing() -> Change:
 def _compiling(case: Case) -> Change:
     seen = case.verdict.compiles if case.verdict else None
     shapes = (seen.shapes if seen else ()) or (case.figures.shapes if case.figures else ())
-    named = f"declare {', '.join(shapes)}" if shapes else "declare the shapes that compiled"
+    named = ", ".join(shapes)
+    find = "" if shapes else " Find the shapes first: x-canary-compiled of the candidate's answers, or its log."
+    if case.run.candidate_strict:
+        return Change(
+            look=f"The candidate serves declared shapes only, so its warm-up should have compiled these.{find}",
+            one=f"the candidate's warm-up, so that it covers {named or 'the shapes that compiled'}",
+            keep="plan, traffic, model, dtype, catalogue",
+        )
     return Change(
-        look=(
-            "Each of those answers waited for a compile."
-            if shapes
-            else "Find the shapes first: x-canary-compiled of the candidate's answers, or its log."
-        ),
-        one=(
-            f"the candidate's catalogue: {named}, so that warm-up compiles them (or, if no client needs them, `strict:"
-            " true`, which refuses them)"
-        ),
+        look=f"Each of those answers waited for a shape that warm-up had not compiled.{find}",
+        one=f"the candidate's catalogue: declare {named or 'the shapes that compiled'}, so that warm-up compiles them",
         keep="plan, traffic, model, dtype",
     )
 

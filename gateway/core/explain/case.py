@@ -1,5 +1,7 @@
 """What an explanation is made from and made of, and the few formats that all of its sentences share."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,8 +10,15 @@ from gateway.core.findings import MetricRow, Verdict
 from gateway.core.plan import LATENCY, MetricId
 from gateway.core.run import Rollout, Run
 
+LABELS: Final = ("Seen", "Limit", "Baseline", "Samples", "Rule", "Detail", "Clients", "Zero", "Missing")
+"""Of the facts, in the order in which they stand."""
 NOT_MEASURED: Final = "not measured"
 LONGEST_QUOTE: Final = 300
+START: Final = '`canaryctl start PLAN --reason "..."`'
+ROLLBACK: Final = '`canaryctl rollback --reason "..."`'
+_NAME: Final = re.compile(r"[A-Za-z0-9@._:+-]{1,80}")
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_QUOTES: Final = str.maketrans({"`": "'", '"': "'"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +27,9 @@ class Case:
 
     arms: names of (baseline, candidate). verdict, figures: of the decision once a run has ended, else of now.
     who, reason: the person behind a rollback or pause. left: the state that a rollback left.
-    problems: what gate 1 found. overridden: who passed the last step without evidence.
-    waiting_for: what validation waits for.
-    journal_read: False when the decision is not in memory and the store does not give it.
+    problems: what gate 1 found. unready: arms that validation waits for, with what they say of themselves.
+    gap: why the journal's line of the decision is not at hand; empty when it is.
+    sticky: the split is by a key of the request.
     """
 
     rollout: Rollout
@@ -32,9 +41,9 @@ class Case:
     reason: str = ""
     left: str = ""
     problems: tuple[str, ...] = ()
-    overridden: str = ""
-    waiting_for: str | None = None
-    journal_read: bool = True
+    unready: tuple[tuple[str, str], ...] = ()
+    gap: str = ""
+    sticky: bool = False
 
     @property
     def run(self) -> Run:
@@ -47,6 +56,14 @@ class Case:
         """The verdict's row of ``metric``; None when it has none."""
         rows = self.verdict.rows if self.verdict else ()
         return next((row for row in rows if row.metric == metric), None)
+
+    @property
+    def since(self) -> str:
+        """Since when the figures were counted, in words. A restart of the gateway begins them anew."""
+        figures, judged_from = self.figures, self.run.judged_from
+        if figures is None or judged_from is None or figures.counted_from <= judged_from:
+            return "since judging began"
+        return f"since the gateway's restart at {clock(figures.counted_from)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +84,39 @@ class Explained:
     shapes: tuple[str, ...] = ()
 
 
-def quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
-    """Foreign words on one line, without what would steer a terminal, cut to a length."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+def explained(headline: str, facts: Iterable[Fact], then: str, shapes: tuple[str, ...] = ()) -> Explained:
+    """With the facts in the order of their labels; equal labels stay in theirs."""
+    ordered = sorted(facts, key=lambda fact: LABELS.index(fact.label))
+    return Explained(headline=headline, facts=tuple(ordered), next=then, shapes=shapes)
+
+
+def plain(text: str, longest: int = LONGEST_QUOTE) -> str:
+    """Words on one line, without what would steer a terminal or look like a quote or a command, cut to a length."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).translate(_QUOTES)
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
+    """Foreign words as a quotation that they cannot end."""
+    return f'"{plain(text, longest)}"'
+
+
+def name(who: str) -> str:
+    """A person as the command line names them; whatever else was sent is a quotation."""
+    if not who:
+        return "a person"
+    return who if _NAME.fullmatch(who) else quoted(who, 80)
+
+
+def request_id(sent: str) -> str:
+    """A request id, which a client may choose: shown only when it is one."""
+    return sent if _REQUEST_ID.fullmatch(sent) else "(id not shown)"
+
+
+def clock(at: float) -> str:
+    """Wall time in seconds since the Unix epoch as ``14:03:59 UTC``."""
+    second = int(at) % 86400
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
 
 
 def weight(basis_points: int | None) -> str:

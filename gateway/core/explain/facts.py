@@ -1,11 +1,12 @@
-"""The labelled facts: what was seen, the limit, the baseline's number, the samples, the rule."""
+"""The labelled facts of a judged metric: what was seen, the limit, the baseline's number, the samples, the rule."""
 
 from collections.abc import Iterator
 
-from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, ms, quoted, seconds
-from gateway.core.figures import Figures
-from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, compiles_text, percent, shapes_text, share_of
-from gateway.core.plan import LATENCY, MetricId
+from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, ms, plain, quoted, request_id, seconds
+from gateway.core.figures import Percentiles
+from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Verdict, percent, share_of, waited_text
+from gateway.core.plan import HAS_CONTROL, LATENCY, MetricId, Plan
+from gateway.core.types import FULL_WEIGHT
 
 
 def of_row(case: Case, row: MetricRow) -> Iterator[Fact]:
@@ -25,13 +26,21 @@ def _limit(case: Case, row: MetricRow) -> str:
     allowed = percent(row.allowed)
     match row.metric:
         case MetricId.ERROR:
-            return f"At most {allowed} may."
+            limit = f"At most {allowed} may fail or find it unavailable."
         case MetricId.REFUSED:
-            return f"At most {allowed} may be."
+            limit = f"At most {allowed} may be refused."
         case MetricId.PARITY:
-            return f"At most {allowed} of the pairs may. {_tolerance(case)}"
+            limit = f"At most {allowed} of the pairs may disagree. {_tolerance(case)}"
         case _:
-            return f"At most {allowed} may take longer than {row.limit_ms or 0.0:g} ms."
+            limit = f"At most {allowed} may take longer than {row.limit_ms or 0.0:g} ms."
+    if _is_controlled(case, row) and row.n_b and row.k_b / row.n_b > row.allowed:
+        return f"{limit} The baseline is above that itself, which raises what the candidate is held to."
+    return limit
+
+
+def _is_controlled(case: Case, row: MetricRow) -> bool:
+    run = case.run
+    return HAS_CONTROL[row.metric] and (run.plan.control_at_full or run.step_weight != FULL_WEIGHT)
 
 
 def _tolerance(case: Case) -> str:
@@ -54,61 +63,89 @@ def _baseline(case: Case, row: MetricRow) -> str:
             return f"{share_of(row.k_b, row.n_b)} failed." if row.n_b else "None counted."
         case _:
             own = f"{share_of(row.k_b, row.n_b)} took longer." if row.n_b else "None counted."
-            return f"{own} {_both_p95(case.figures)}"
+            return f"{own} {_both_p95(case)}"
 
 
-def _both_p95(figures: Figures | None) -> str:
+def _both_p95(case: Case) -> str:
+    figures = case.figures
     if figures is None:
         return f"p95 of both arms: {NOT_MEASURED}."
     candidate, baseline = figures.candidate, figures.baseline
     return (
-        f"p95 since judging began: candidate {ms(candidate.total.p95)}, baseline {ms(baseline.total.p95)};"
-        f" in the last {seconds(figures.recent_s)}: candidate {ms(candidate.recent.p95)},"
+        f"p95 of successful answers {case.since}: candidate {ms(candidate.total.p95)}, baseline"
+        f" {ms(baseline.total.p95)}; in the last {seconds(figures.recent_s)}: candidate {ms(candidate.recent.p95)},"
         f" baseline {ms(baseline.recent.p95)}."
     )
+
+
+def outside_percentiles(case: Case, row: MetricRow | None) -> bool:
+    """More events took too long than the percentiles of successful answers allow: those came late by never coming."""
+    if row is None or row.limit_ms is None or case.figures is None or not row.n_c:
+        return False
+    share, candidate = row.k_c / row.n_c, case.figures.candidate
+    return any(
+        all(_is_within(value, row.limit_ms) for value in at_quantile)
+        for quantile, at_quantile in (
+            (0.05, (candidate.total.p95, candidate.recent.p95)),
+            (0.5, (candidate.total.p50, candidate.recent.p50)),
+        )
+        if share > quantile
+    )
+
+
+def _is_within(value: float | None, limit_ms: float) -> bool:
+    return value is None or value <= limit_ms
 
 
 def _samples(case: Case, row: MetricRow) -> str:
     window_s = case.run.plan.rule.window_s
     baseline = "" if row.metric is MetricId.PARITY else f", {row.n_b:,} of the baseline"
     windows = f"{row.windows} window{'' if row.windows == 1 else 's'} of {window_s:g} s"
-    lanes = "" if row.metric is MetricId.PARITY else " (live and copied)"
+    lanes = "" if row.metric is MetricId.PARITY else f" ({_lanes(case)})"
     return f"{row.n_c:,} {events(row.metric)}{lanes} in {windows}{baseline}. {step_age(case)}"
 
 
-def step_age(case: Case) -> str:
-    """``Step 2 of 4, 14 s after it began.``"""
+def _lanes(case: Case) -> str:
     run = case.run
-    until = case.now if run.decided_at is None else run.decided_at
-    return f"Step {run.step + 1} of {len(run.plan.steps)}, {seconds(until - run.step_since)} after it began."
+    return " and ".join([*(["live"] if run.step_weight else []), *(["copied"] if run.copies_share else [])])
+
+
+def step_age(case: Case) -> str:
+    """``Step 2 of 4; evidence counted for 14 s.`` A resume or a restart begins the evidence again."""
+    run = case.run
+    until = run.promoted_at or run.decided_at or case.now
+    return f"Step {run.step + 1} of {len(run.plan.steps)}; evidence counted for {seconds(until - run.step_since)}."
 
 
 def of_breaker(case: Case, seen: BreakerCounts) -> Iterator[Fact]:
-    """The same of a breaker, which looks at the last seconds alone."""
+    """The same of a breaker, which looks at the last seconds alone, and of one worker where it is a worker's own."""
     (n_b, k_b), (n_c, k_c) = seen.baseline, seen.candidate
-    yield Fact(label="Seen", text=f"{share_of(k_c, n_c)} candidate attempts failed; breaker score {seen.scores[1]:g}.")
+    yield Fact(
+        label="Seen",
+        text=f"{share_of(k_c, n_c)} candidate attempts failed{seen.where}; breaker score {seen.scores[1]:g}.",
+    )
     limit = f"A breaker score of {seen.bar:g}. It rises only while more than half of the attempts fail."
     yield Fact(label="Limit", text=limit)
     yield Fact(label="Baseline", text=f"{share_of(k_b, n_b)} attempts failed; breaker score {seen.scores[0]:g}.")
-    samples = f"{n_c:,} candidate attempts, {n_b:,} of the baseline in the last {seen.seconds} s. {step_age(case)}"
-    yield Fact(label="Samples", text=samples)
+    counted = f"{n_c:,} candidate attempts, {n_b:,} of the baseline{seen.where} in the last {seen.seconds} s."
+    yield Fact(label="Samples", text=f"{counted} {step_age(case)}")
 
 
 def of_compiles(case: Case, seen: CompileCounts) -> Iterator[Fact]:
     """The same of the stop rule for compiles."""
-    met = f"Answers of the candidate met {compiles_text(seen.compiles)} on the request path{shapes_text(seen.shapes)}."
-    yield Fact(label="Seen", text=met)
+    yield Fact(label="Seen", text=f"{waited_text(seen)}.")
     yield Fact(label="Limit", text=f"{seen.allowed} in a step, once the candidate is ready.")
     no_number = "Not compared: once an arm is ready no request may wait for a compile, whatever the other arm does."
     yield Fact(label="Baseline", text=no_number)
-    where = "in the step before this one" if seen.answered is None else f"among {seen.answered:,} answers of this step"
-    yield Fact(label="Samples", text=f"{compiles_text(seen.compiles)} {where}. {step_age(case)}")
+    where = "in the step before this one"
+    if seen.answered is not None:
+        where = f"in this step, which has {seen.answered:,} successful answers"
+    yield Fact(label="Samples", text=f"{seen.met:,} {where}. {step_age(case)}")
 
 
 def unknown(case: Case) -> Iterator[Fact]:
     """The same when the numbers are not at hand: what the run itself remembers."""
-    told = quoted(case.run.text) or NOT_MEASURED
-    yield Fact(label="Seen", text=told)
+    yield Fact(label="Seen", text=plain(case.run.text) or NOT_MEASURED)
 
 
 def evidence(case: Case, metric: str | None) -> Fact:
@@ -118,24 +155,28 @@ def evidence(case: Case, metric: str | None) -> Fact:
         return Fact(label="Rule", text=f"evidence: {NOT_MEASURED}.")
     row = case.row(metric)
     part = f" {metric} alone contributes {row.evidence:.3g}." if row is not None else ""
+    often = f"at most 1 healthy candidate in {verdict.bar:.3g} ever gets there, however often one looks"
+    if case.sticky:
+        often = f"for a split by request {often}; this split is by key, for which that does not hold"
     return Fact(
-        label="Rule",
-        text=(
-            f"evidence {verdict.evidence:.3g} against a bar of {verdict.bar:g}: at most 1 healthy candidate in"
-            f" {verdict.bar:g} ever gets there, however often one looks.{part}"
-        ),
+        label="Rule", text=f"evidence {verdict.evidence:.3g} against a bar of {verdict.bar:.3g}: {often}.{part}"
     )
 
 
+def needed(verdict: Verdict, plan: Plan) -> str:
+    """What a rollback by evidence needs: the bar, and bad events in several windows."""
+    return f"{verdict.bar:.3g} and bad events in {plan.rule.min_bad_windows} windows"
+
+
 def detail(case: Case, metric: str | None) -> Iterator[Fact]:
-    """What else belongs to the metric, what is declared to differ, and what the judge noted."""
+    """What else belongs to the metric, who passed a step, what is declared to differ, and what the judge noted."""
     parts = [*_of_metric(case, metric)]
-    if not case.journal_read:
-        parts.append("The numbers behind this are not at hand: the store did not give the run's journal.")
+    if case.gap:
+        parts.append(f"The numbers behind this are not at hand: {case.gap}.")
     if declared := case.run.plan.declared_differences:
-        parts.append(f"Declared to differ: {', '.join(declared)}.")
+        parts.append(f"Declared to differ: {', '.join(plain(each) for each in declared)}.")
     if case.verdict is not None and case.verdict.notes:
-        parts.append(f"Noted: {'; '.join(quoted(note) for note in case.verdict.notes)}.")
+        parts.append(f"Noted: {'; '.join(plain(note) for note in case.verdict.notes)}.")
     if parts:
         yield Fact(label="Detail", text=" ".join(parts))
 
@@ -145,59 +186,41 @@ def _of_metric(case: Case, metric: str | None) -> Iterator[str]:
     if figures is None:
         return
     if metric == MetricId.ERROR:
-        arm = figures.candidate
-        yield f"Since judging began {arm.failed:,} failed and {arm.unavailable:,} found the candidate unavailable."
+        arm, breaker = figures.candidate, case.verdict.breaker if case.verdict else None
+        if breaker is None or not breaker.worker:  # counted a window later than a worker's breaker sees it
+            yield f"{arm.failed:,} failed and {arm.unavailable:,} found the candidate unavailable {case.since}."
     elif metric == "recompile":
         shapes = case.verdict.compiles.shapes if case.verdict and case.verdict.compiles else figures.shapes
         yield f"Compiled: {', '.join(shapes)}." if shapes else "The candidate does not name the shapes."
     elif metric == MetricId.PARITY:
-        pairs = figures.pairs
-        kinds = ", ".join(f"{n:,} {kind}" for kind, n in pairs.kinds)
-        bad = f"{pairs.bad:,} disagree ({kinds})" if kinds else "none disagrees"
-        cosine = NOT_MEASURED if pairs.min_cosine is None else f"{pairs.min_cosine:.6g}"
-        yield f"Of all {pairs.pairs:,} pairs since judging began {bad}; smallest cosine {cosine}."
-        if pairs.worst:
-            yield f"Worst: request {quoted(pairs.worst_id, 80)}: {quoted(pairs.worst)}."
+        yield from _of_pairs(case)
     elif metric in LATENCY:
         candidate, baseline = figures.candidate.total, figures.baseline.total
-        yield f"p50 since judging began: candidate {ms(candidate.p50)}, baseline {ms(baseline.p50)}."
+        yield (
+            f"p50 of successful answers {case.since}: candidate {_with_count(candidate)}, baseline"
+            f" {_with_count(baseline)}."
+        )
+        if outside_percentiles(case, case.row(metric)):
+            yield (
+                "More took too long than these percentiles allow: what failed or has not been answered is not in them"
+                f" ({figures.candidate.failed:,} failed)."
+            )
 
 
-def clients(case: Case, metric: str | None) -> Iterator[Fact]:
-    """Who answered in the candidate's place, and what clients saw."""
-    run, figures = case.run, case.figures
-    if figures is None:
-        yield Fact(label="Clients", text=f"{run.live_candidate_requests:,} live requests had gone to the candidate.")
+def _with_count(seen: Percentiles) -> str:
+    return f"{ms(seen.p50)} ({seen.count:,} answers)"
+
+
+def _of_pairs(case: Case) -> Iterator[str]:
+    if case.figures is None:
         return
-    seen = figures.clients
-    parts = [f"{figures.candidate.live:,} live requests went to the candidate."]
-    if seen.failed_over:
-        parts.append(f"The baseline answered {seen.failed_over:,} in its place.")
-    if seen.spared:
-        parts.append(f"The baseline served {seen.spared:,} that it refused.")
-    parts.append(f"In all, clients got {seen.answered:,} answers and {seen.failed:,} failures.")
-    only_refused = [kind for kind, _ in figures.pairs.kinds] == ["status"]
-    if metric == MetricId.PARITY and seen.by_candidate and not only_refused:
-        parts.append(f"{seen.by_candidate:,} of the answers were the candidate's: any of them may be wrong.")
-    yield Fact(label="Clients", text=" ".join(parts))
-
-
-def zero(case: Case) -> Fact:
-    """Time from the decision to weight 0 in every worker."""
-    run = case.run
-    if run.time_to_zero_s is None:
-        return Fact(label="Zero", text=f"Time to zero: {NOT_MEASURED}; `canaryctl history` names who did not confirm.")
-    took = ms(run.time_to_zero_s * 1000.0)
-    return Fact(label="Zero", text=f"{took} after the decision every worker had confirmed: nothing to the candidate.")
-
-
-def missing(case: Case) -> Iterator[Fact]:
-    """What promotion still needs; metrics that lack the same are named together."""
-    together: dict[str, list[str]] = {}
-    for gap in case.verdict.missing if case.verdict else ():
-        head, colon, rest = gap.partition(": ")
-        is_metric = bool(colon) and head in set(MetricId)
-        together.setdefault(rest if is_metric else gap, []).extend([head] if is_metric else [])
-    gaps = [f"{', '.join(metrics)}: {gap}" if metrics else gap for gap, metrics in together.items()]
-    if gaps:
-        yield Fact(label="Missing", text=f"{'; '.join(quoted(gap) for gap in gaps)}.")
+    pairs, policy = case.figures.pairs, case.run.plan.parity
+    kinds = ", ".join(f"{n:,} {plain(kind)}" for kind, n in pairs.kinds)
+    bad = f"{pairs.bad:,} disagree ({kinds})" if kinds else "none disagrees"
+    cosine = NOT_MEASURED if pairs.min_cosine is None else f"{pairs.min_cosine:.6g}"
+    largest = ""
+    if policy is not None and policy.max_abs is not None:
+        largest = f", largest difference {NOT_MEASURED if pairs.max_abs is None else f'{pairs.max_abs:.3g}'}"
+    yield f"Of all {pairs.pairs:,} pairs {case.since} {bad}; smallest cosine {cosine}{largest}."
+    if pairs.worst:
+        yield f"Worst: request {request_id(pairs.worst_id)}: {quoted(pairs.worst)}."

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.core.explain.case import Case, quoted
-from gateway.core.findings import VerdictName
+from gateway.core.explain.case import ROLLBACK, Case, plain
+from gateway.core.findings import Verdict, VerdictName
 
-ROLLBACK: Final = '`canaryctl rollback --reason "..."`'
+RESUME: Final = '`canaryctl resume --reason "..."`'
 WAIT: Final = "Nothing. It goes on by itself."
 
 
@@ -26,7 +26,7 @@ _HOLDS: Final = {
         "An arm reported nothing lately, and no data is never a pass.",
         "See that traffic comes in and that both arms are ready: `canaryctl status`.",
     ),
-    "too_few": ("waits for more events", "Too little has been counted to say anything.", _THIN),
+    "too_few": ("waits for more events", "Too little has been counted for a pass.", _THIN),
     "not_proven": (
         "waits for proof",
         "Enough has been counted, but it does not prove yet that the next weight is safe.",
@@ -35,8 +35,13 @@ _HOLDS: Final = {
     "too_young": ("waits for time to pass", "The counts suffice; the step has to last longer.", WAIT),
     "suspect": (
         "something speaks against the candidate",
-        "What was seen is above the warning line and below the bar.",
-        f"Look at the candidate now. The rollback comes by itself at the bar; {ROLLBACK} does not wait for it.",
+        "The evidence is above the warning line.",
+        f"Look at the candidate now. The rollback comes by itself; {ROLLBACK} does not wait for it.",
+    ),
+    "breaker_rising": (
+        "most of the candidate's attempts fail just now",
+        "The candidate's breaker is up; it fires after a few seconds of this.",
+        f"Look at the candidate now. The rollback comes by itself; {ROLLBACK} does not wait for it.",
     ),
     "baseline_out_of_slo": (
         "the baseline itself breaks the limit",
@@ -73,17 +78,21 @@ def waiting(case: Case) -> Waiting:
         return Waiting(short="not judged yet", meaning="The judge has not looked at this step yet.", then=WAIT)
     match verdict.name:
         case VerdictName.ADVANCE:
-            return Waiting(short="passed, the next step follows", meaning="Every required metric is proven.", then=WAIT)
+            follows = "promotion" if case.run.is_last_step else "next step"
+            return Waiting(
+                short=f"passed, the {follows} follows", meaning="Every required metric is proven.", then=WAIT
+            )
         case VerdictName.ROLL_BACK:
-            return Waiting(short="is being rolled back", meaning=quoted(verdict.text), then=WAIT)
+            return Waiting(short="is being rolled back", meaning=plain(verdict.text), then=WAIT)
         case VerdictName.INCONCLUSIVE:
             meaning = "The step lasted longer than the plan allows, without enough evidence either way."
             return Waiting(short="not settled in time", meaning=meaning, then="Decide: resume, roll back or override.")
         case VerdictName.HOLD:
-            return _hold(verdict.reason, str(verdict.metric or ""), quoted(verdict.text))
+            return _hold(verdict)
 
 
-def _hold(reason: str, metric: str, text: str) -> Waiting:
+def _hold(verdict: Verdict) -> Waiting:
+    reason, text = verdict.reason, plain(verdict.text)
     if reason not in _HOLDS:
         return Waiting(
             short=f"holds ({reason})", meaning=text, then="Read the sentence; `canaryctl status` has all numbers."
@@ -91,5 +100,7 @@ def _hold(reason: str, metric: str, text: str) -> Waiting:
     short, meaning, then = _HOLDS[reason]
     if reason in ("frozen", "judge_failed"):
         meaning = f"{meaning} {text}"
-    about = f", {metric}" if metric else ""
+    if reason == "suspect" and verdict.evidence >= verdict.bar:
+        meaning = "The evidence is at its bar; the bad events are not in enough windows yet."
+    about = f", {verdict.metric}" if verdict.metric else ""
     return Waiting(short=f"{short} (hold: {reason}{about})", meaning=f"hold ({reason}): {meaning}", then=then)

@@ -50,12 +50,17 @@ def compiling(arm: ArmServer) -> None:
 @pytest.mark.parametrize(
     ("fault", "metric", "words", "change"),
     [
-        (slow, "lat_p95", ["took longer than 80 ms", "p95 since judging began"], "the phase that grew"),
+        (
+            slow,
+            "lat_p95",
+            ["took longer than 80 ms", "p95 of successful answers since judging began"],
+            "the phase that grew",
+        ),
         (wrong, "parity", ["compared pairs disagree", "smallest cosine"], "the one of these"),
         (
             compiling,
             "recompile",
-            ["compiles", "1x128, 4x128"],
+            ["waited for a compile", "1x128, 4x128"],
             "declare 1x128, 4x128",
         ),
     ],

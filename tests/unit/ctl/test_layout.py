@@ -1,6 +1,8 @@
+from typing import Literal
+
 import pytest
 
-from ctl.layout import WIDTH, clock, figure, paragraph, percent, printable, span, table
+from ctl.layout import NARROWEST, WIDTH, clock, figure, paragraph, percent, printable, span, table, width
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,28 @@ def test_paragraph_wraps_beside_its_label() -> None:
     assert paragraph("Empty", "") == ["Empty"]
 
 
+@pytest.mark.parametrize(("columns", "wide"), [(80, 80), (240, WIDTH), (10, NARROWEST)])
+def test_on_a_terminal_its_width_holds(monkeypatch: pytest.MonkeyPatch, columns: int, wide: int) -> None:
+    """Up to 100 columns; figures of a table are cut last, and no text column to nothing."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert width() == wide
+    lines = paragraph("Verdict", "word " * 60)
+    assert wide - 10 <= max(map(len, lines)) <= wide
+    heads: list[tuple[str, Literal["<", ">"]]] = [("Name", "<"), ("Kind", "<"), *[(f"F{n}", ">") for n in range(6)]]
+    rows = table(heads, [["n" * 200, "k" * 100, *["123456"] * 6]])
+    assert max(map(len, rows)) <= wide
+    assert rows[1].startswith("n" * 3)
+
+
+def test_without_a_terminal_100_columns_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe, a file, or nowhere at all."""
+    monkeypatch.setenv("COLUMNS", "60")
+    assert width() == WIDTH
+    monkeypatch.setattr("sys.stdout", None)
+    assert width() == WIDTH
+
+
 def test_nothing_in_the_journal_steers_the_terminal() -> None:
     """Escape sequences and bells are shown as replacement characters; text of any language stays."""
     assert printable("a\x1b[2Jb\x07 zurück 日本") == "a\ufffd[2Jb\ufffd zurück 日本"
@@ -53,8 +77,8 @@ def test_nothing_in_the_journal_steers_the_terminal() -> None:
 def test_no_line_ends_within_a_command_or_before_a_unit() -> None:
     """A command can be copied, and a number keeps its unit."""
     text = " ".join(["word"] * 17) + ' 12 % `canaryctl start PLAN --reason "..."` ' + "word " * 9 + "400 ms"
-    for width in range(8, 60):
-        lines = paragraph("", text, indent=width)
+    for indent in range(8, 60):
+        lines = paragraph("", text, indent=indent)
         assert any('`canaryctl start PLAN --reason "..."`' in line for line in lines)
         assert not any(line.rstrip().endswith(("12", "400")) for line in lines)
         assert all(len(line) <= WIDTH for line in lines)

@@ -4,6 +4,7 @@ import msgspec
 
 from ctl.layout import WIDTH
 from ctl.status_view import full, one_line
+from wire.admin import ParityView
 
 
 def test_line_of_an_idle_gateway(sample: Any) -> None:
@@ -63,3 +64,20 @@ def test_outcome_tells_time_to_zero(sample: Any) -> None:
 def test_no_workers(sample: Any) -> None:
     """A gateway without workers says none."""
     assert "none; newest snapshot 9" in full(sample["status"](workers=[]))
+
+
+def test_nothing_that_a_gateway_sends_steers_the_terminal(sample: Any) -> None:
+    """The worst pair has the id that a client gave it."""
+    text = full(sample["status"](parity=ParityView(pairs=1, bad=1, worst="request \x9b2J\x1b]0;t: x")))
+    assert not any(c != "\n" and not c.isprintable() for c in text)
+
+
+def test_overrides_and_a_count_that_is_not_whole_are_said(sample: Any) -> None:
+    """Who passed which step without evidence; at least so many."""
+    run = sample["run"](
+        outcome="PROMOTED", decided_weight=10_000, live_candidate_requests=77, live_complete=False,
+        overrides=["step 1 by bob"],
+    )  # fmt: skip
+    text = full(sample["status"](state="done", weight=10_000, run=run, verdict=None))
+    assert "PROMOTED at 100 % by override (step 1 by bob)" in text
+    assert "at least 77 live requests" in text

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from gateway.adapters.state_dir import require_private_file
 from gateway.adapters.store_sql import SqlStore
+from gateway.core.events import JournalEntry
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
-from gateway.core.rollout import JournalEntry
 from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.ports import StateDirError, StoreUnavailable
 
@@ -125,6 +125,70 @@ def test_what_comes_late_from_an_older_epoch_is_journalled_and_overwrites_nothin
     with_store(tmp_path, write)
     assert with_store(tmp_path, lambda s: s.load())[0].epoch == 8
     assert [line.run_id for line in with_store(tmp_path, lambda s: s.history(limit=5, run_id=None))] == ["r1"]
+
+
+def test_one_line_of_a_decision_is_found_among_many(tmp_path: Path) -> None:
+    """The oldest or the newest of some kinds of one run, whatever else there is; None when there is none."""
+
+    async def work(store: SqlStore) -> list[tuple[str, str] | None]:
+        for run_id in ("r1", "r2"):
+            kinds = ("pause", "step", "rollback", "pause", "rollback", "step")
+            lines = [replace(LINE, kind=kind, text=f"{run_id} {n}") for n, kind in enumerate(kinds)]
+            await store.save(replace(ROLLOUT, run=replace(RUN, run_id=run_id)), lines, 1.0)
+        asked = [("r1", ["rollback", "refused"], False), ("r1", ["pause"], True), ("r2", ["step"], True)]
+        asked += [("r1", ["done"], True), ("r3", ["pause"], True)]
+        found = [await store.decision(run_id=run_id, kinds=kinds, newest=newest) for run_id, kinds, newest in asked]
+        return [(line.kind, line.text) if line else None for line in found]
+
+    assert with_store(tmp_path, work) == [("rollback", "r1 2"), ("pause", "r1 3"), ("step", "r2 5"), None, None]
+
+
+def test_a_file_of_before_the_index_gets_it(tmp_path: Path) -> None:
+    """Finding a decision reads no line but its own."""
+    with_store(tmp_path, lambda s: s.save(ROLLOUT, [LINE], 1.0))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'canary.sqlite'}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP INDEX journal_by_run"))
+    engine.dispose()
+    assert with_store(tmp_path, lambda s: s.load())[0] == ROLLOUT
+    query = "SELECT * FROM journal WHERE rollout = 'demo' AND run_id = 'r1' AND kind = 'x' ORDER BY seq DESC LIMIT 1"
+    with engine.connect() as connection:
+        plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {query}")).all()
+    engine.dispose()
+    assert "USING INDEX journal_by_run (rollout=? AND run_id=? AND kind=?)" in str(plan)
+    assert "B-TREE" not in str(plan)
+
+
+@pytest.mark.parametrize("data", ["{not json", "[1]", "7"])
+def test_a_journal_line_that_cannot_be_read_hides_no_other(tmp_path: Path, data: str) -> None:
+    """It is shown as unreadable."""
+    with_store(tmp_path, lambda s: s.save(ROLLOUT, [LINE], 1.0))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'canary.sqlite'}")
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO journal (at, rollout, run_id, epoch, kind, who, text, data)"
+                " VALUES (1, 'demo', 'r1', 7, 'rollback', 'me', 't', :data)"
+            ),
+            {"data": data},
+        )
+    engine.dispose()
+    lines = with_store(tmp_path, lambda s: s.history(limit=5, run_id=None))
+    assert [list(line.data) for line in lines] == [["weight"], ["unreadable"]]
+    line = with_store(tmp_path, lambda s: s.decision(run_id="r1", kinds=["rollback"], newest=False))
+    assert list(line.data) == ["unreadable"]
+
+
+def test_a_run_of_before_these_fields_is_read(tmp_path: Path) -> None:
+    """What an earlier version stored opens, and what it did not keep is not known."""
+    with_store(tmp_path, lambda s: s.save(ROLLOUT, [], 1.0))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'canary.sqlite'}")
+    newer = ("live_counted_from", "acknowledged", "unconfirmed", "judged_from", "promoted_at", "candidate_strict")
+    removed = ", ".join(f"'$.run.{name}'" for name in (*newer, "overrides"))
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE rollout SET document = json_remove(document, {removed})"))
+    engine.dispose()
+    assert with_store(tmp_path, lambda s: s.load())[0] == ROLLOUT
 
 
 def test_a_stored_rollout_that_cannot_be_read_ends_the_start_with_the_file(tmp_path: Path) -> None:

@@ -1,107 +1,38 @@
 """The words of an explanation: for every end and every state the number, the limit, the samples and what to do."""
 
+import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from fakes.explained import FIGURES, PLAN, by_evidence, pairs, rolled_back, row, run, told, under_way, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.explain import Case, Explained, explain
-from gateway.core.explain.sentences import LABELS
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Rule, Verdict, VerdictName
-from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
-from gateway.core.run import Outcome, Rollout, Run, State
-
-LIMITS = {MetricId.LAT_P95: 400.0}
-PLAN = Plan(
-    rollout="demo",
-    steps=(0, 1000, 5000, 10_000),
-    metrics=tuple(
-        MetricLimit(metric=m, allowed=0.05, limit_ms=LIMITS.get(m)) for m in (MetricId.LAT_P95, MetricId.ERROR)
-    ),
-    parity=ParityPolicy(cosine_min=0.99),
-    copies=5000,
-    max_step_s=3600.0,
-    declared_differences=("dtype", "device"),
-)
-FIGURES = Figures(
-    baseline=ArmFigures(live=3702, total=Percentiles(count=3700, p50=20.0, p95=41.0)),
-    candidate=ArmFigures(
-        live=203, copies=209, failed=40, unavailable=3, total=Percentiles(count=400, p50=300.0, p95=812.0)
-    ),
-    clients=ClientFigures(answered=3905, by_candidate=190, failed_over=12, spared=4),
-    pairs=PairFigures(
-        pairs=520, bad=34, min_cosine=0.31, kinds=(("tolerance", 34),), worst_id="req-7", worst="cosine 0.31 in row 0"
-    ),
-    recent_s=6.0,
-)
-
-
-def row(metric: MetricId, **changes: Any) -> MetricRow:
-    values: dict[str, Any] = {
-        "metric": metric, "allowed": 0.05, "limit_ms": LIMITS.get(metric), "n_c": 412, "k_c": 38, "n_b": 3702, "k_b": 3,
-        "evidence": 30.0, "bar": 20.0, "proof": 1.0, "proof_bar": 3.0, "passes": False, "windows": 9,
-    }  # fmt: skip
-    return MetricRow(**(values | changes))
-
-
-def verdict(name: VerdictName, reason: str, metric: MetricId | None = None, **changes: Any) -> Verdict:
-    values: dict[str, Any] = {
-        "text": "the sentence", "rule": None, "evidence": 34.0, "bar": 20.0, "rows": (row(metric),) if metric else (),
-        "missing": (), "notes": (),
-    }  # fmt: skip
-    return Verdict(name=name, reason=reason, metric=metric, **(values | changes))
-
-
-def run(**changes: Any) -> Run:
-    values: dict[str, Any] = {
-        "run_id": "r7", "plan": PLAN, "plan_digest": "d", "started_at": 900.0, "who": "ann", "reason": "try", "step": 1,
-        "step_since": 1000.0,
-    }  # fmt: skip
-    return Run(**(values | changes))
-
-
-def rolled_back(metric: str | None, rule: str, **changes: Any) -> Case:
-    ended = run(
-        outcome=Outcome.REFUSED if rule == "gate" else Outcome.ROLLED_BACK, metric=metric, rule=rule,
-        text=changes.pop("text", "the sentence"), decided_weight=changes.pop("weight", 1000), decided_at=1014.0,
-        time_to_zero_s=changes.pop("zero", 0.031), live_candidate_requests=203,
-    )  # fmt: skip
-    case = Case(rollout=Rollout(state=State.ROLLED_BACK, run=ended), now=2000.0, arms=("gpu", "tpu"), figures=FIGURES)
-    return replace(case, **changes)
-
-
-def by_evidence(metric: MetricId, **changes: Any) -> Case:
-    rule: Rule = "evidence"
-    judged = verdict(VerdictName.ROLL_BACK, rule, metric, rule=rule)
-    return rolled_back(str(metric), rule, **{"verdict": judged, **changes})
-
-
-def under_way(state: State, judged: Verdict | None, **changes: Any) -> Case:
-    case = Case(
-        rollout=Rollout(state=state, weight=1000, run=run(paused_from=State.STEPPING)), now=1014.0, arms=("gpu", "tpu"),
-        verdict=judged, figures=FIGURES,
-    )  # fmt: skip
-    return replace(case, **changes)
-
-
-def told(explained: Explained) -> dict[str, str]:
-    return {fact.label: fact.text for fact in explained.facts}
-
-
-def pairs(**changes: Any) -> Figures:
-    return replace(FIGURES, pairs=replace(FIGURES.pairs, **changes))
+from gateway.core.explain import Case, explain
+from gateway.core.explain.case import LABELS
+from gateway.core.figures import ArmFigures, Figures, Percentiles
+from gateway.core.findings import BreakerCounts, CompileCounts, Verdict, VerdictName
+from gateway.core.plan import MetricId, ParityPolicy, Plan
+from gateway.core.run import Outcome, Override, Rollout, State
 
 
 @pytest.mark.parametrize(
     ("metric", "seen", "limit", "baseline"),
     [
         (MetricId.LAT_P95, "candidate answers took longer than 400 ms", "longer than 400 ms", "3 of 3,702 (0.081 %)"),
-        (MetricId.ERROR, "candidate requests failed or found it unavailable", "At most 5 %", "3 of 3,702 (0.081 %)"),
-        (MetricId.REFUSED, "candidate requests were refused although the baseline", "At most 5 %", "0, by definition"),
-        (MetricId.PARITY, "compared pairs disagree", "below cosine 0.99", "its answers are what"),
+        (
+            MetricId.ERROR,
+            "candidate requests failed or found it unavailable",
+            "At most 5 % may fail or",
+            "3 of 3,702 (0.081 %)",
+        ),
+        (
+            MetricId.REFUSED,
+            "candidate requests were refused although the baseline",
+            "may be refused.",
+            "0, by definition",
+        ),
+        (MetricId.PARITY, "compared pairs disagree", "the pairs may disagree. A", "its answers are what"),
     ],
 )
 def test_a_rollback_on_evidence_has_every_number(metric: MetricId, seen: str, limit: str, baseline: str) -> None:
@@ -116,13 +47,13 @@ def test_a_rollback_on_evidence_has_every_number(metric: MetricId, seen: str, li
     assert baseline in facts["Baseline"]
     assert "412 " in facts["Samples"]
     assert "in 9 windows of 10 s" in facts["Samples"]
-    assert "Step 2 of 4, 14 s after it began" in facts["Samples"]
+    assert "Step 2 of 4; evidence counted for 14 s." in facts["Samples"]
     assert "evidence 34 against a bar of 20: at most 1 healthy candidate in 20" in facts["Rule"]
     assert f"{metric} alone contributes 30" in facts["Rule"]
     assert "Declared to differ: dtype, device." in facts["Detail"]
-    assert "203 live requests" in facts["Clients"]
+    assert "203 live requests went to the candidate since judging began." in facts["Clients"]
     assert "answered 12 in its place" in facts["Clients"]
-    assert "3,905 answers and 0 failures" in facts["Clients"]
+    assert "3,905 answers, 0 failures and 7 refusals (4xx)" in facts["Clients"]
     assert facts["Zero"].startswith("31 ms")
     assert "Missing" not in facts
 
@@ -153,9 +84,14 @@ def test_after_a_rollback_exactly_one_thing_is_changed(case: Case, figures: Figu
 def test_latency_shows_both_arms_p95_and_where_to_start() -> None:
     """A slow median points at the device, a slow tail at the queue; without medians neither is claimed."""
     explained = explain(by_evidence(MetricId.LAT_P95))
-    assert "p95 since judging began: candidate 812 ms, baseline 41 ms" in told(explained)["Baseline"]
+    assert (
+        "p95 of successful answers since judging began: candidate 812 ms, baseline 41 ms" in told(explained)["Baseline"]
+    )
     assert "in the last 6 s: candidate not measured" in told(explained)["Baseline"]
-    assert "median is slow, too (300 ms against 20 ms), so start with the device" in explained.next
+    assert (
+        "median is 15 times the baseline's (300 ms against 20 ms): most answers are slower, so start with the device"
+        in explained.next
+    )
     late = Percentiles(count=50, p50=21.0, p95=900.0)
     tail = replace(
         FIGURES,
@@ -163,7 +99,7 @@ def test_latency_shows_both_arms_p95_and_where_to_start() -> None:
         baseline=replace(FIGURES.baseline, recent=Percentiles(count=50, p50=20.0, p95=40.0)),
     )
     assert (
-        "(of late 21 ms against 20 ms), only the tail is slow, so start with the queue"
+        "1.05 times the baseline's (of late 21 ms against 20 ms): the tail is what is slow, so start with the queue"
         in explain(by_evidence(MetricId.LAT_P95, figures=tail)).next
     )
     unmeasured = explain(by_evidence(MetricId.LAT_P95, figures=None))
@@ -184,27 +120,44 @@ def test_errors_are_told_apart(failed: int, unavailable: int, change: str) -> No
     assert split in told(explained)["Detail"]
 
 
+MAX_ABS = replace(PLAN, parity=ParityPolicy(cosine_min=0.99, max_abs=0.01))
+
+
 @pytest.mark.parametrize(
-    ("figures", "look", "change"),
+    ("figures", "plan", "look", "change"),
     [
-        (pairs(min_cosine=0.31), "A cosine of 0.31 is no rounding", "the one of these that the test shows"),
-        (pairs(min_cosine=0.9893), "0.9893 (the limit is 0.99) looks like precision", "matmul precision"),
-        (pairs(kinds=(("status", 34),)), "disagree on what they accept", "catalogue"),
-        (pairs(kinds=(("shape", 34),)), "do not have the same form", "output"),
-        (pairs(kinds=(("undecodable", 34),)), "do not have the same form", "output"),
-        (pairs(kinds=(("nan", 34),)), "no finite numbers", "dtype"),
-        (pairs(min_cosine=None), "Isolate it", "batching"),
+        (pairs(min_cosine=0.31), PLAN, "A cosine of 0.31 is no rounding", "the one of these that the test shows"),
+        (pairs(min_cosine=0.9893), PLAN, "0.9893 (the limit is 0.99) looks like precision", "matmul precision"),
+        (pairs(min_cosine=0.9995, max_abs=0.3), MAX_ABS, "largest difference is 0.3 (the limit is 0.01)", "scales"),
+        (pairs(min_cosine=0.31, max_abs=0.3), MAX_ABS, "A cosine of 0.31 is no rounding", "the one of these"),
+        (pairs(kinds=(("status", 34),)), PLAN, "disagree on what they accept", "catalogue"),
+        (pairs(kinds=(("shape", 34),)), PLAN, "do not have the same form", "output"),
+        (pairs(kinds=(("undecodable", 34),)), PLAN, "do not have the same form", "output"),
+        (pairs(kinds=(("nan", 34),)), PLAN, "If it is the baseline, no change to the candidate helps", "dtype"),
+        (pairs(min_cosine=None), PLAN, "Isolate it", "batching"),
     ],
 )
-def test_parity_is_told_apart_by_kind_and_distance(figures: Figures, look: str, change: str) -> None:
-    """Rounding, wrong rows, another form and refusals each have their one change; the worst request is named."""
-    explained = explain(by_evidence(MetricId.PARITY, figures=figures))
+def test_parity_is_told_apart_by_kind_and_bound(figures: Figures, plan: Plan, look: str, change: str) -> None:
+    """Rounding, wrong rows, size, another form and refusals each have their one change; the worst request is named."""
+    explained = explain(by_evidence(MetricId.PARITY, figures=figures, of_run={"plan": plan}))
     assert look in explained.next
-    assert "send request req-7 alone to both arms" in explained.next
-    assert change in explained.next.partition("Change one thing: ")[2].partition(" Keep ")[0]
+    assert "request req-7 (its sender has the texts)" in explained.next
+    one = explained.next.partition("Change one thing: ")[2].partition(" Keep ")[0]
+    assert change in one
+    assert "(or" not in one
     assert "Worst: request req-7" in told(explained)["Detail"]
+    assert ("largest difference" in told(explained)["Detail"]) is (plan is MAX_ABS)
     may_be_wrong = "190 of the answers were the candidate's: any of them may be wrong" in told(explained)["Clients"]
     assert may_be_wrong is (change != "catalogue")
+
+
+def test_mixed_up_rows_are_isolated_text_by_text_before_the_request_is_sent_whole() -> None:
+    """Alone equal and together different is the order of rows or batching, and nothing of tokenizer or pooling."""
+    advice = explain(by_evidence(MetricId.PARITY, figures=pairs(min_cosine=0.31))).next
+    steps = ("one by one", "A single text that differs means tokenizer or pooling", "If each is equal")
+    steps = (*steps, "the whole request alone", "still different means the order of rows", "equal means batching")
+    places = [advice.index(step) for step in steps]
+    assert places == sorted(places)
 
 
 def test_the_breaker_is_told_by_its_own_seconds() -> None:
@@ -222,26 +175,43 @@ def test_the_breaker_is_told_by_its_own_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answered", "where"), [(412, "among 412 answers of this step"), (None, "in the step before this one")]
+    ("answered", "where"),
+    [(412, "in this step, which has 412 successful answers"), (None, "in the step before this one")],
 )
 def test_a_recompile_names_its_shapes(answered: int | None, where: str) -> None:
-    """Headline, detail and the one change have them, and so has the list beside the text."""
-    seen = CompileCounts(compiles=3, allowed=0, answered=answered, shapes=("4x128", "1x128"))
+    """Answers are counted, of the step; shapes are named, of the run; the list stands beside the text."""
+    seen = CompileCounts(met=3, allowed=0, answered=answered, shapes=("4x128", "1x128"))
     judged = verdict(VerdictName.ROLL_BACK, "recompile", rule="recompile", metric=None, compiles=seen)
     explained = explain(rolled_back("recompile", "recompile", verdict=judged))
     facts = told(explained)
-    assert "met 3 compiles (shapes 4x128, 1x128), 0 allowed" in explained.headline
+    waited = "3 answers waited for a compile on the candidate's request path (shapes so far in this run: 4x128, 1x128)"
+    assert f"{waited}, 0 may." in explained.headline
+    assert facts["Seen"] == f"{waited}."
     assert facts["Limit"].startswith("0 in a step")
     assert facts["Baseline"].startswith("Not compared")
-    assert f"3 compiles {where}" in facts["Samples"]
+    assert facts["Samples"].startswith(f"3 {where}. ")
     assert "Compiled: 4x128, 1x128." in facts["Detail"]
-    assert "declare 4x128, 1x128" in explained.next
     assert explained.shapes == ("4x128", "1x128")
+
+
+@pytest.mark.parametrize(
+    ("strict", "change"),
+    [(True, "the candidate's warm-up, so that it covers 4x128"), (False, "declare 4x128"), (None, "declare 4x128")],
+)
+def test_what_is_declared_is_not_to_be_declared_again(strict: bool | None, change: str) -> None:
+    """A strict candidate serves declared shapes only, so its warm-up is at fault; no second variable is offered."""
+    seen = CompileCounts(met=3, allowed=0, answered=9, shapes=("4x128",))
+    judged = verdict(VerdictName.ROLL_BACK, "recompile", rule="recompile", metric=None, compiles=seen)
+    case = rolled_back("recompile", "recompile", verdict=judged, of_run={"candidate_strict": strict})
+    one = explain(case).next.partition("Change one thing: ")[2].partition(" Keep ")[0]
+    assert change in one
+    assert ("declare" in one) is not strict
+    assert "strict" not in one
 
 
 def test_a_recompile_without_names_says_where_to_find_them() -> None:
     """No shape is invented."""
-    seen = CompileCounts(compiles=1, allowed=0, answered=9)
+    seen = CompileCounts(met=1, allowed=0, answered=9)
     judged = verdict(VerdictName.ROLL_BACK, "recompile", rule="recompile", metric=None, compiles=seen)
     explained = explain(rolled_back("recompile", "recompile", verdict=judged))
     assert "does not name the shapes" in told(explained)["Detail"]
@@ -254,8 +224,8 @@ def test_gate_one_names_the_first_difference() -> None:
     problems = ("device (baseline 'cpu', candidate 'tpu'): not declared", "revision: not reported by candidate")
     explained = explain(rolled_back(None, "gate", problems=problems, weight=0))
     assert explained.headline == "Refused before any traffic: gate 1 (compatibility) found 2 things that must not be."
-    assert "; ".join(problems) in told(explained)["Seen"]
-    assert f"Change one thing: the first difference, {problems[0]} (1 more follows; one at a time)." in explained.next
+    assert told(explained)["Seen"] == "; ".join(f'"{problem}"' for problem in problems) + "."
+    assert f'Change one thing: the first difference, "{problems[0]}" (1 more follows; one at a time).' in explained.next
 
 
 def test_a_person_is_quoted_and_nothing_is_claimed() -> None:
@@ -264,8 +234,8 @@ def test_a_person_is_quoted_and_nothing_is_claimed() -> None:
     explained = explain(rolled_back(None, "person", text="pager", who="bob@desk", verdict=judged))
     facts = told(explained)
     assert explained.headline == 'Rolled back from 10 % by bob@desk: "pager".'
-    assert facts["Limit"] == "None was reached: evidence 0.61 against a bar of 20."
-    assert "the judge said HOLD (not_proven)" in facts["Rule"]
+    assert facts["Limit"] == "Evidence was 0.61; a rollback by it needs 20 and bad events in 3 windows."
+    assert "the judge said HOLD (not_proven) at that time" in facts["Rule"]
     assert 'bob@desk rolled back and gave the reason "pager"' in explained.next
     assert "Change one thing" not in explained.next
     assert "canaryctl start" in explained.next
@@ -282,19 +252,20 @@ def test_other_arms_in_the_configuration_blame_nobody() -> None:
     explained = explain(rolled_back(None, "configuration", text="the configuration names other arms"))
     assert "the configuration names other arms" in explained.headline
     assert "The candidate is not to blame" in explained.next
+    assert "Samples" not in told(explained)  # nobody counted while the gateway was away
 
 
 @pytest.mark.parametrize("rule", ["evidence", "breaker", "recompile", "person", "gate", "configuration"])
 def test_without_the_journal_the_run_tells_what_it_knows(rule: str) -> None:
     """The store away after a restart: metric, weight and sentence, and no number that nobody has."""
-    case = rolled_back("error", rule, figures=None, journal_read=False, zero=None, text="the sentence of then")
+    case = rolled_back("error", rule, figures=None, gap="nobody knows", zero=None, text="the sentence of then")
     explained = explain(case)
     text = " ".join([explained.headline, *(fact.text for fact in explained.facts)])
     assert "the sentence of then" in text
-    assert "None" not in text.replace("None was reached", "")
+    assert "None" not in text
     if rule != "gate":
-        assert "the store did not give the run's journal" in told(explained)["Detail"]
-        assert "not measured" in told(explained)["Zero"]
+        assert "not at hand: nobody knows." in told(explained)["Detail"]
+        assert told(explained)["Clients"] == "Live requests to the candidate: not measured."
 
 
 def test_evidence_of_the_step_before_is_not_told_as_this_steps() -> None:
@@ -309,10 +280,11 @@ def test_evidence_of_the_step_before_is_not_told_as_this_steps() -> None:
 
 HOLDS = {
     "no_data": "no data is never a pass",
-    "too_few": "Too little has been counted",
+    "too_few": "Too little has been counted for a pass",
     "not_proven": "does not prove yet",
     "too_young": "has to last longer",
     "suspect": "above the warning line",
+    "breaker_rising": "breaker is up",
     "baseline_out_of_slo": "baseline is beyond the limit itself",
     "refused_unchecked": "could not be put to the baseline",
     "shared_outage": "would help nobody",
@@ -336,7 +308,7 @@ def test_every_hold_says_what_it_means_and_what_to_do(reason: str, meaning: str)
     assert explained.headline.startswith("Step 2 of 4 at 10 %: ")
     assert reason in explained.headline
     assert meaning in facts["Rule"]
-    assert "Evidence against the candidate 0.6; a rollback needs 20." in facts["Rule"]
+    assert "candidate 0.6; a rollback needs 20 and bad events in 3 windows." in facts["Rule"]
     assert facts["Seen"].startswith("38 of 412 (9.22 %)")
     assert facts["Missing"] == "lat_p95, error: 40 of 80 usable candidate events; step age: 3 of 4 s."
     assert explained.next
@@ -384,10 +356,10 @@ def test_held_says_what_a_person_may_decide(judged: str, proven: bool) -> None:
 
 def test_validating_names_what_it_waits_for() -> None:
     """The arm and what it said of itself."""
-    case = replace(under_way(State.VALIDATING, None), waiting_for="candidate tpu: warming: bucket 3 of 12")
+    case = replace(under_way(State.VALIDATING, None), unready=(("candidate tpu", "warming: bucket 3 of 12"),))
     explained = explain(case)
-    assert "waits for candidate tpu: warming: bucket 3 of 12" in explained.headline
-    assert told(explained)["Missing"] == "candidate tpu: warming: bucket 3 of 12."
+    assert explained.headline.endswith("waits for candidate tpu.")
+    assert told(explained)["Missing"] == 'candidate tpu: "warming: bucket 3 of 12".'
 
 
 @pytest.mark.parametrize(
@@ -405,13 +377,33 @@ def test_done_says_how_to_finish(at: int, headline: str, then: str) -> None:
     assert told(explained)["Seen"].startswith("0 of 412 (0 %)")
 
 
-def test_a_promotion_by_override_does_not_claim_evidence() -> None:
-    """It names who passed the step."""
-    ended = run(step=3, outcome=Outcome.PROMOTED)
-    case = replace(under_way(State.DONE, None), rollout=Rollout(state=State.DONE, weight=10_000, run=ended))
-    explained = explain(replace(case, overridden="bob"))
-    assert "by override of bob, without evidence" in explained.headline
-    assert told(explained)["Seen"] == "Passed by bob, not by the judge."
+@pytest.mark.parametrize("judged", [verdict(VerdictName.HOLD, "too_few", MetricId.ERROR), None], ids=["judged", "none"])
+def test_a_promotion_by_override_does_not_claim_evidence(judged: Verdict | None) -> None:
+    """It names who passed the last step, and what the judge said then."""
+    ended = run(step=3, outcome=Outcome.PROMOTED, overrides=(Override(step=3, who="bob"),))
+    explained = explain(
+        replace(under_way(State.DONE, judged), rollout=Rollout(state=State.DONE, weight=10_000, run=ended))
+    )
+    assert explained.headline.startswith("Promoted by override: the last step, at 100 %, was passed by bob, without")
+    assert "evidence" not in explained.headline.replace("without evidence", "")
+    said = "the judge said HOLD (too_few) then" if judged else "what the judge said: not measured"
+    assert told(explained)["Rule"] == f"override: passed by bob, not by the judge; {said}."
+
+
+def test_an_override_is_not_forgotten_when_later_steps_pass() -> None:
+    """Headline and rule name the step and who passed it; while the run goes on and after a rollback the rule does."""
+    of_run = {"overrides": (Override(step=0, who="bob"),)}
+    judged = verdict(VerdictName.ADVANCE, "proven", MetricId.ERROR)
+    ended = run(step=3, outcome=Outcome.PROMOTED, **of_run)
+    done = replace(under_way(State.DONE, judged), rollout=Rollout(state=State.DONE, weight=10_000, run=ended))
+    passed = "Step 1 was passed by override of bob, without evidence."
+    assert explain(done).headline == f"Promoted by override: the last step passed at 100 %, on evidence. {passed}"
+    stepping = under_way(State.STEPPING, judged)
+    stepping = replace(stepping, rollout=replace(stepping.rollout, run=run(**of_run)))
+    rolled = by_evidence(MetricId.ERROR, of_run=of_run)
+    by_hand = rolled_back(None, "person", of_run=of_run)
+    for case in (done, stepping, rolled, by_hand):
+        assert told(explain(case))["Rule"].endswith(passed)
 
 
 @pytest.mark.parametrize(
@@ -433,7 +425,7 @@ def test_without_a_run_there_is_nothing_to_do(rollout: Rollout, headline: str) -
     assert explained.next.startswith("Nothing")
 
 
-FOREIGN = "\x1b[2J\nHACK `rm -rf`\u202e" + "x" * 1000
+FOREIGN = '\x1b[2J\nHACK". Next: `canaryctl promote --override`\u202e' + "x" * 1000
 
 
 @pytest.mark.parametrize(
@@ -444,7 +436,7 @@ FOREIGN = "\x1b[2J\nHACK `rm -rf`\u202e" + "x" * 1000
         rolled_back(None, "configuration", text=FOREIGN),
         rolled_back("error", "evidence", text=FOREIGN, figures=None),
         by_evidence(MetricId.PARITY, figures=pairs(worst=FOREIGN, worst_id=FOREIGN)),
-        replace(under_way(State.VALIDATING, None), waiting_for=FOREIGN),
+        replace(under_way(State.VALIDATING, None), unready=(("candidate tpu", FOREIGN),)),
         replace(under_way(State.PAUSED, None), who=FOREIGN, reason=FOREIGN),
         under_way(
             State.STEPPING, verdict(VerdictName.HOLD, "frozen", text=FOREIGN, missing=(FOREIGN,), notes=(FOREIGN,))
@@ -452,12 +444,26 @@ FOREIGN = "\x1b[2J\nHACK `rm -rf`\u202e" + "x" * 1000
     ],
 )
 def test_foreign_words_stay_words(case: Case) -> None:
-    """On one line, nothing that steers a terminal, cut to a length."""
+    """On one line, nothing that steers a terminal or ends its quotation, cut to a length, and no command of ours."""
     explained = explain(case)
     for text in (explained.headline, explained.next, *(fact.text for fact in explained.facts)):
         assert text.isprintable()
         assert len(text) < 1500
+        assert not [
+            command
+            for command in re.findall("`([^`]*)`", text)
+            if "promote --override" in command and "--confirm" not in command
+        ]
     assert "HACK" in " ".join([explained.headline, explained.next, *(fact.text for fact in explained.facts)])
+
+
+@pytest.mark.parametrize("sent", ["none. Instead run `canaryctl promote --override`", "a" * 65, "a b", "a\nb"])
+def test_a_request_id_is_shown_only_when_it_is_one(sent: str) -> None:
+    """A client chooses it, and it stands in the advice."""
+    explained = explain(by_evidence(MetricId.PARITY, figures=pairs(worst_id=sent)))
+    assert "Worst: request (id not shown)" in told(explained)["Detail"]
+    assert "request (id not shown) (its sender" in explained.next
+    assert sent not in explained.next
 
 
 @given(
@@ -465,7 +471,7 @@ def test_foreign_words_stay_words(case: Case) -> None:
     st.sampled_from([None, "evidence", "breaker", "recompile", "person", "gate", "configuration", "unheard of"]),
     st.sampled_from([None, "lat_p95", "error", "refused", "parity", "recompile"]),
     st.sampled_from([None, verdict(VerdictName.HOLD, "x"), verdict(VerdictName.ROLL_BACK, "x", MetricId.PARITY)]),
-    st.sampled_from([None, FIGURES, Figures()]),
+    st.sampled_from([None, FIGURES, Figures(counted_from=0.0)]),
     st.booleans(),
 )
 def test_whatever_is_missing_an_explanation_comes_in_order(
@@ -482,4 +488,5 @@ def test_whatever_is_missing_an_explanation_comes_in_order(
     assert all(fact.text for fact in explained.facts)
     assert explained.headline
     assert explained.next
-    assert "None " not in explained.headline.replace("None was", "")
+    for text in (explained.headline, explained.next, *(fact.text for fact in explained.facts)):
+        assert "None" not in text.replace("None of its own", "").replace("None counted", "")

@@ -92,16 +92,17 @@ def test_the_breaker_sentence_has_both_arms() -> None:
     ("answered", "where"), [(1500, "among 1,500 answers of this step"), (None, "in the step before")]
 )
 def test_the_recompile_sentence_says_which_step(answered: int | None, where: str) -> None:
-    """Compiles are counted per step, and the sentence says in which."""
-    text = recompile_sentence(CompileCounts(compiles=2, allowed=0, answered=answered))
-    assert f"recompile: answers met 2 compiles on the candidate's request path {where}; allowed: 0" in text
+    """Answers are counted per step, and the sentence says in which."""
+    text = recompile_sentence(CompileCounts(met=2, allowed=0, answered=answered))
+    assert f"recompile: 2 answers waited for a compile on the candidate's request path {where}; allowed: 0" in text
 
 
 def test_the_recompile_sentence_names_shapes() -> None:
     """Those that compiled, most often first; of many the first six."""
-    few = CompileCounts(compiles=1, allowed=0, answered=412, shapes=("4x128", "1x128"))
-    assert "met 1 compile on the candidate's request path (shapes 4x128, 1x128) among 412 answers" in (
-        recompile_sentence(few)
-    )
-    many = CompileCounts(compiles=16, allowed=0, answered=1, shapes=tuple(f"{n}x8" for n in range(1, 17)))
-    assert "(shapes 1x8, 2x8, 3x8, 4x8, 5x8, 6x8 and 10 more)" in recompile_sentence(many)
+    few = CompileCounts(met=1, allowed=0, answered=412, shapes=("4x128", "1x128"))
+    assert (
+        "1 answer waited for a compile on the candidate's request path (shapes so far in this run: 4x128, 1x128) among"
+        " 412 answers"
+    ) in recompile_sentence(few)
+    many = CompileCounts(met=16, allowed=0, answered=1, shapes=tuple(f"{n}x8" for n in range(1, 17)))
+    assert "(shapes so far in this run: 1x8, 2x8, 3x8, 4x8, 5x8, 6x8 and 10 more)" in recompile_sentence(many)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.plan import MetricId, MetricLimit, Plan
-from gateway.core.rollout import (
+from gateway.core.events import (
     Effect,
     Event,
     Finish,
@@ -21,8 +20,9 @@ from gateway.core.rollout import (
     StartJudging,
     StopJudging,
     Validated,
-    transition,
 )
+from gateway.core.plan import MetricId, MetricLimit, Plan
+from gateway.core.rollout import transition
 from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, NotNow, Outcome, Rollout, Run, State
 from gateway.core.verdict import Verdict, VerdictName
 
@@ -144,6 +144,10 @@ def test_a_good_run_goes_through_its_steps_in_order() -> None:
     ]
     assert rollout.run is not None
     assert rollout.run.outcome is Outcome.PROMOTED
+    assert (rollout.run.judged_from, rollout.run.promoted_at) == (0.0, 0.0)
+    undone, _ = transition(rollout, EVENTS["rollback"], 99.0)
+    assert undone.run is not None
+    assert (undone.run.promoted_at, undone.run.decided_at) == (0.0, 99.0)
 
 
 def test_an_inconclusive_step_keeps_its_weight_and_waits_for_a_person() -> None:

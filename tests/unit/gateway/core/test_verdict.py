@@ -13,6 +13,7 @@ from gateway.core.plan import MetricId, RuleParameters
 from gateway.core.sequential import Cell
 from gateway.core.verdict import Judge, Verdict, VerdictName
 
+NEXT = {"weight_bp": 5000, "next_weight_bp": 10_000}
 SICK, FINE = (5, 5), (5, 0)
 SLOW = HEALTHY | {MetricId.LAT_P99: Cell(50, 3, 450, 2)}
 BROKEN = HEALTHY | {MetricId.ERROR: Cell(50, 10, 450, 0)}
@@ -157,9 +158,9 @@ def test_recompiles_come_first() -> None:
     beat(judge, baseline=FINE, candidate=SICK)
     verdict = judge.verdict(now=80.0)
     assert (verdict.name, verdict.metric, verdict.rule) == (VerdictName.ROLL_BACK, "recompile", "recompile")
-    assert "met 1 compile on" in verdict.text
+    assert "recompile: 1 answer waited for a compile on" in verdict.text
     assert verdict.compiles is not None
-    assert (verdict.compiles.compiles, verdict.compiles.allowed) == (1, 0)
+    assert (verdict.compiles.met, verdict.compiles.allowed) == (1, 0)
     assert "allowed: 0" in verdict.text
 
 
@@ -184,20 +185,52 @@ def test_compiles_of_the_step_before_are_not_lost() -> None:
     """Windows that close after the next step began still count towards the step they belong to."""
     judge = started(vector_plan(recompile_limit=2))
     feed(judge, HEALTHY, first=0, count=2, compiles=1)
-    begin(judge, window=4, now=40.0)
+    begin(judge, window=4, now=40.0, **NEXT)
     feed(judge, HEALTHY, first=2, count=1, compiles=1)
     verdict = judge.verdict(now=41.0)
     assert verdict.rule == "recompile"
-    assert "3 compiles on the candidate's request path in the step before" in verdict.text
+    assert "3 answers waited for a compile on the candidate's request path in the step before" in verdict.text
 
 
 def test_compiles_start_over_with_the_step() -> None:
     """The limit is per step."""
     judge = started(vector_plan(recompile_limit=2))
     feed(judge, HEALTHY, first=0, count=2, compiles=1)
-    begin(judge, window=2, now=20.0)
+    begin(judge, window=2, now=20.0, **NEXT)
     feed(judge, HEALTHY, first=2, count=2, compiles=1)
     assert judge.verdict(now=40.0).name is VerdictName.HOLD
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_step_that_is_resumed_has_no_new_allowance(restarted: bool) -> None:
+    """Answers that met a compile before a pause or a restart count on, late windows of before included, and so do all.
+
+    Else a candidate that compiles all the time would only have to be paused often enough.
+    """
+    plan = vector_plan(recompile_limit=3)
+    judge = started(plan)
+    for round_ in range(2):
+        feed(judge, HEALTHY, first=2 * round_, count=1, compiles=1, answered=10, shapes=("1x8", f"{round_}x8"))
+        if restarted:
+            judge = Judge(plan, first_window=0, resume=json.loads(json.dumps(judge.checkpoint())))
+        begin(judge, window=2 * round_ + 2, now=10.0)
+        feed(judge, HEALTHY, first=2 * round_ + 1, count=1, compiles=1, answered=10)
+        assert judge.verdict(now=15.0).rule is (None if round_ == 0 else "recompile")
+    compiles = judge.verdict(now=30.0).compiles
+    assert compiles is not None
+    assert (compiles.met, compiles.answered) == (4, 40)
+
+
+def test_shapes_of_before_a_restart_are_kept() -> None:
+    """Reports begin anew with the process, the run's shapes do not; those that lead now stand first."""
+    judge = started()
+    feed(judge, HEALTHY, first=0, count=1, shapes=("1x8", "2x8"))
+    judge = Judge(vector_plan(), first_window=0, resume=json.loads(json.dumps(judge.checkpoint())))
+    feed(judge, HEALTHY, first=1, count=1, compiles=1, shapes=("9x512", "2x8"))
+    feed(judge, HEALTHY, first=2, count=1)
+    compiles = judge.verdict(now=30.0).compiles
+    assert compiles is not None
+    assert compiles.shapes == ("9x512", "2x8", "1x8")
 
 
 def test_a_step_that_never_settles_is_left_to_a_person() -> None:
@@ -318,7 +351,7 @@ def test_a_sick_candidate_is_suspect_before_the_breaker_fires() -> None:
     """Proven counts do not advance while the candidate's breaker score is up."""
     judge = proven_judge()
     beat(judge, baseline=FINE, candidate=SICK, seconds=2)
-    assert reason_after(judge, 310.0) == (VerdictName.HOLD, "suspect")
+    assert reason_after(judge, 310.0) == (VerdictName.HOLD, "breaker_rising")
 
 
 def test_a_sick_baseline_holds() -> None:

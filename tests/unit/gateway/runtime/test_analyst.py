@@ -128,7 +128,10 @@ def test_the_judge_names_the_shapes() -> None:
     analyst.report(report(1003.0, windows=[counts], compiled={"1x128": 1, "4x128": 2}))
     verdict = analyst.look(1003.0)
     assert verdict is not None
-    assert "answers met 3 compiles on the candidate's request path (shapes 4x128, 1x128) among 412" in verdict.text
+    assert (
+        "3 answers waited for a compile on the candidate's request path (shapes so far in this run: 4x128, 1x128)"
+        " among 412"
+    ) in verdict.text
     resumed = Judge(analyst._plan or PLAN, first_window=0, resume=analyst.checkpoint())
     assert resumed.verdict(now=1003.0).compiles == verdict.compiles
 
@@ -136,13 +139,17 @@ def test_the_judge_names_the_shapes() -> None:
 def test_a_worker_that_trips_tells_what_it_saw_since_the_candidate_began_to_fail() -> None:
     """Healthy seconds before it do not dilute the numbers; other workers' are not in them."""
     analyst = judging()
+    analyst.attach("w0")
+    analyst.attach("w1")
     analyst.report(report(1001.0, seconds=[(90, 0, 10, 0)] * 5))
     analyst.report(report(1001.0, name="w1", seconds=[(90, 0, 10, 0)] * 5))
     analyst.report(report(1003.0, seconds=[(90, 1, 10, 9), (90, 0, 10, 10)], tripped=True, breaker=(0.0, 16.0)))
     assert analyst.tripped_by == "w0"
     verdict = tripped("w0", analyst.trip, None)
     assert verdict.breaker == BreakerCounts(
-        baseline=(180, 1), candidate=(20, 19), seconds=2, scores=(0.0, 16.0), bar=8.0
+        baseline=(180, 1), candidate=(20, 19), seconds=2, scores=(0.0, 16.0), bar=8.0, worker="w0", workers=2
     )
-    assert "19 of 20 (95 %) candidate attempts failed in the last 2 s" in verdict.text
+    analyst.report(report(1004.0, name="w1", seconds=[(9, 0, 1, 1)], tripped=True, breaker=(0.0, 16.0)))
+    assert (analyst.tripped_by, analyst.trip) == ("w0", verdict.breaker)
+    assert "19 of 20 (95 %) candidate attempts failed in worker w0 (of 2) in the last 2 s" in verdict.text
     assert "worker w0" in verdict.text

@@ -60,7 +60,7 @@ def test_a_failing_candidate_is_rolled_back_and_the_journal_has_the_numbers() ->
     assert (s.worker.last_snapshot().weight, s.worker.last_snapshot().judging) == (0, False)
     line, measured = s.store.lines[-2:]
     assert (line.kind, measured.kind, measured.data["missing"]) == ("rollback", "zero", [])
-    assert line.data["metrics"]["error"]["candidate"][1] > 0
+    assert line.data["judged"]["metrics"]["error"]["candidate"][1] > 0
     assert s.store.rollout.state is State.ROLLED_BACK
 
 
@@ -159,6 +159,21 @@ def test_arms_that_must_not_differ_end_the_run_before_any_traffic() -> None:
     assert run.outcome is Outcome.REFUSED
     assert "revision" in run.text
     assert all(m.weight == 0 for m in s.worker.sent if isinstance(m, Snapshot))
+
+
+@pytest.mark.parametrize(("said", "strict"), [({"strict": True}, True), ({"strict": "x"}, None), ({}, None)])
+def test_a_run_remembers_whether_its_candidate_is_strict(said: dict[str, Any], strict: bool | None) -> None:
+    """As it said at gate 1; what it does not say is not known."""
+
+    async def scenario(s: Stage) -> None:
+        await s.conductor.start(replace(PLAN, declared_differences=("dtype", "strict")), "d", who="me", reason="go")
+        s.conductor.arm_health("gpu", READY_B)
+        s.conductor.arm_health("tpu", replace(READY_C, identity={**(READY_C.identity or {}), **said}))
+        await tick(s)
+
+    run = play(scenario).conductor.rollout.run
+    assert run is not None
+    assert (run.candidate_strict, run.judged_from) == (strict, 1000.0)
 
 
 def test_validation_waits_for_a_candidate_that_is_not_ready_and_says_so() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes.gateway import FakeStore
 
-from gateway.core.rollout import JournalEntry
+from gateway.core.events import JournalEntry
 from gateway.core.run import Rollout
 from gateway.ports import StoreUnavailable
 from gateway.runtime.ledger import Entry, Ledger

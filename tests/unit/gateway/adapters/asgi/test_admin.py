@@ -14,6 +14,9 @@ from gateway.adapters.asgi.admin import Desk, build
 from gateway.adapters.asgi.guard import Guard
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
+from gateway.core.snapshot import LatencyCounts, Report
+from gateway.core.types import Lane, Role
+from gateway.runtime.record import Record
 from wire import admin, metrics
 
 TOKEN = "t0ken"
@@ -187,7 +190,7 @@ def test_a_second_start_names_the_open_run_and_a_lost_store_is_a_503() -> None:
         assert (await client.post(admin.START_PATH, content=start_body(), headers=WRITE)).status_code == 200
         again = await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
         assert again.status_code == 409
-        assert "run1" in again.json()["error"]
+        assert "run2" in again.json()["error"]
 
     ask(scenario)
 
@@ -275,13 +278,56 @@ def test_explain_survives_the_store_and_claims_no_verdict_for_a_person() -> None
         await client.post(
             "/v1/commands/rollback", content=msgspec.json.encode({"reason": "pager", "who": "me"}), headers=WRITE
         )
-        s.conductor.record = None  # as after a restart
+        s.conductor.record = Record(s.store, s.analyst)  # as after a restart
         answer = await client.get(admin.EXPLAIN_PATH)
         assert answer.status_code == 200
         told = msgspec.json.decode(answer.content, type=admin.Explanation)
         assert (told.verdict, told.rule, told.metric) == (None, "person", None)
         assert "pager" in told.headline
         s.store.down = False
+
+    ask(scenario)
+
+
+def test_recent_percentiles_are_of_now_also_after_the_end() -> None:
+    """Beside the figures of the run that has ended: what the arms do since then."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        await make_ready(s)
+        s.analyst.report(slow_answers(s, 30))
+        await seconds(s, 3)
+        await s.conductor.roll_back(who="me", reason="pager")
+        s.analyst.report(slow_answers(s, 5))
+        told = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status)
+        baseline = told.arms[0]
+        assert (baseline.latency.count, baseline.recent.count) == (30, 5)
+
+    ask(scenario)
+
+
+def slow_answers(s: Stage, n: int) -> Report:
+    latencies = [LatencyCounts(role=Role.BASELINE, lane=Lane.LIVE, bins=[(100, n)])]
+    return Report(
+        name="w0", version=1, epoch=s.conductor.rollout.epoch, at=s.clock.wall(), windows=[], latencies=latencies,
+        open_since=None, breaker=(0.0, 0.0), seconds=[], tripped=False, recent_failovers=0, in_flight=(0, 0),
+        connections=(0, 0),
+    )  # fmt: skip
+
+
+def test_status_says_who_overrode_and_whether_the_count_is_whole() -> None:
+    """A restart leaves a count that begins there."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        await make_ready(s)
+        await seconds(s, 3)
+        await s.conductor.promote(who="bob", reason="r", override=True)
+        for whole in (True, False):
+            told = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status).run
+            assert told is not None
+            assert (told.overrides, told.live_complete) == (["step 1 by bob"], whole)
+            s.analyst.counted_from += 1.0
 
     ask(scenario)
 

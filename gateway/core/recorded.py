@@ -1,0 +1,202 @@
+"""Verdict and figures of a decision as the journal keeps them.
+
+Readers take a line for what it is, foreign bytes: fields that they do not know are passed over, and a line of another
+format, or with a field of another type, gives nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final, Literal, TypeVar
+
+from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.findings import Blamed, BreakerCounts, CompileCounts, MetricRow, Rule, Verdict, VerdictName
+from gateway.core.plan import MetricId
+
+FORMAT: Final = 1
+RECOMPILE: Literal["recompile"] = "recompile"
+_RULES: Final[dict[str, Rule]] = {"evidence": "evidence", "breaker": "breaker", "recompile": "recompile"}
+
+Data = Mapping[str, Any]
+T = TypeVar("T")
+
+
+def figures_data(figures: Figures) -> dict[str, Any]:
+    """JSON-able; ``read_figures`` takes it."""
+    return asdict(figures)
+
+
+def read_figures(data: object) -> Figures | None:
+    """None when ``data`` is not what ``figures_data`` gave."""
+    return _attempt(_figures, data)
+
+
+def verdict_data(verdict: Verdict) -> dict[str, Any]:
+    """The numbers behind a verdict, JSON-able; ``read_verdict`` takes them. What promotion lacked is not kept."""
+    return {
+        "verdict": str(verdict.name),
+        "reason": verdict.reason,
+        "text": verdict.text,
+        "metric": str(verdict.metric) if verdict.metric else None,
+        "rule": verdict.rule,
+        "evidence": verdict.evidence,
+        "bar": verdict.bar,
+        "metrics": {
+            str(row.metric): {
+                "candidate": [row.n_c, row.k_c],
+                "baseline": [row.n_b, row.k_b],
+                "allowed": row.allowed,
+                "limit_ms": row.limit_ms,
+                "windows": row.windows,
+                "evidence": row.evidence,
+                "proof": row.proof,
+                "proof_bar": row.proof_bar,
+                "passes": row.passes,
+            }
+            for row in verdict.rows
+        },
+        "notes": list(verdict.notes),
+        "breaker": asdict(verdict.breaker) if verdict.breaker else None,
+        "compiles": asdict(verdict.compiles) if verdict.compiles else None,
+    }
+
+
+def read_verdict(data: object) -> Verdict | None:
+    """None when ``data`` is not what ``verdict_data`` gave."""
+    return _attempt(_verdict, data)
+
+
+def _attempt(read: Callable[[Data], T], data: object) -> T | None:
+    try:
+        return read(_mapping(data))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _figures(data: Data) -> Figures:
+    clients, pairs = _mapping(data["clients"]), _mapping(data["pairs"])
+    return Figures(
+        counted_from=_number(data["counted_from"]),
+        baseline=_arm(_mapping(data["baseline"])),
+        candidate=_arm(_mapping(data["candidate"])),
+        clients=ClientFigures(
+            **{name: _count(clients[name]) for name in ClientFigures.__dataclass_fields__},
+        ),
+        pairs=PairFigures(
+            pairs=_count(pairs["pairs"]),
+            bad=_count(pairs["bad"]),
+            min_cosine=_maybe(pairs["min_cosine"]),
+            max_abs=_maybe(pairs["max_abs"]),
+            kinds=tuple((_text(kind), _count(n)) for kind, n in pairs["kinds"]),
+            worst_id=_text(pairs["worst_id"]),
+            worst=_text(pairs["worst"]),
+        ),
+        shapes=_texts(data["shapes"]),
+        recent_s=_number(data["recent_s"]),
+    )
+
+
+def _arm(data: Data) -> ArmFigures:
+    counts = {name: _count(data[name]) for name in ("live", "failed", "unavailable")}
+    return ArmFigures(**counts, total=_percentiles(data["total"]), recent=_percentiles(data["recent"]))
+
+
+def _percentiles(data: object) -> Percentiles:
+    found = _mapping(data)
+    return Percentiles(count=_count(found["count"]), p50=_maybe(found["p50"]), p95=_maybe(found["p95"]))
+
+
+def _verdict(data: Data) -> Verdict:
+    bar = _number(data["bar"])
+    return Verdict(
+        name=VerdictName(data["verdict"]),
+        reason=_text(data["reason"]),
+        text=_text(data["text"]),
+        metric=_blamed(data["metric"]),
+        rule=_RULES[data["rule"]] if data["rule"] is not None else None,
+        evidence=_number(data["evidence"]),
+        bar=bar,
+        rows=tuple(_row(name, _mapping(row), bar) for name, row in _mapping(data["metrics"]).items()),
+        missing=(),
+        notes=_texts(data["notes"]),
+        breaker=_breaker(_mapping(data["breaker"])) if data["breaker"] is not None else None,
+        compiles=_compiles(_mapping(data["compiles"])) if data["compiles"] is not None else None,
+    )
+
+
+def _blamed(name: object) -> Blamed | None:
+    if name is None:
+        return None
+    return RECOMPILE if name == RECOMPILE else MetricId(_text(name))
+
+
+def _row(name: str, row: Data, bar: float) -> MetricRow:
+    (n_c, k_c), (n_b, k_b) = _counts(row["candidate"]), _counts(row["baseline"])
+    return MetricRow(
+        metric=MetricId(name), allowed=_number(row["allowed"]), limit_ms=_maybe(row["limit_ms"]), n_c=n_c, k_c=k_c,
+        n_b=n_b, k_b=k_b, evidence=_number(row["evidence"]), bar=bar, proof=_maybe(row["proof"]),
+        proof_bar=_number(row["proof_bar"]), passes=row["passes"] is True, windows=_count(row["windows"]),
+    )  # fmt: skip
+
+
+def _breaker(data: Data) -> BreakerCounts:
+    baseline, candidate = data["scores"]
+    return BreakerCounts(
+        baseline=_counts(data["baseline"]),
+        candidate=_counts(data["candidate"]),
+        seconds=_count(data["seconds"]),
+        scores=(_number(baseline), _number(candidate)),
+        bar=_number(data["bar"]),
+        worker=_text(data["worker"]),
+        workers=_count(data["workers"]),
+    )
+
+
+def _compiles(data: Data) -> CompileCounts:
+    answered = data["answered"]
+    return CompileCounts(
+        met=_count(data["met"]),
+        allowed=_count(data["allowed"]),
+        answered=None if answered is None else _count(answered),
+        shapes=_texts(data["shapes"]),
+    )
+
+
+def _mapping(value: object) -> Data:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{type(value).__name__} is no mapping")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{type(value).__name__} is no whole number")
+    return value
+
+
+def _counts(value: object) -> tuple[int, int]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{type(value).__name__} is no pair")
+    events, bad = value
+    return _count(events), _count(bad)
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return float(value)
+
+
+def _maybe(value: object) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} is no text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{type(value).__name__} is no list")
+    return tuple(_text(each) for each in value)

@@ -1,0 +1,96 @@
+"""What a journal line keeps of a decision comes back as it was."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Verdict, VerdictName
+from gateway.core.plan import MetricId
+from gateway.core.recorded import figures_data, read_figures, read_verdict, verdict_data
+
+FIGURES = Figures(
+    counted_from=12.5,
+    baseline=ArmFigures(live=9, total=Percentiles(count=8, p50=1.5, p95=None)),
+    candidate=ArmFigures(failed=2, recent=Percentiles(count=1, p50=0.1, p95=0.2)),
+    clients=ClientFigures(answered=5, spared=1),
+    pairs=PairFigures(pairs=3, bad=1, min_cosine=0.123456789, kinds=(("status", 1),), worst_id="r", worst="w"),
+    shapes=("4x128",),
+    recent_s=6.0,
+)
+VERDICT = Verdict(
+    name=VerdictName.ROLL_BACK, reason="evidence", text="the sentence", metric=MetricId.LAT_P95, rule="evidence",
+    evidence=33.3, bar=20.0, missing=(), notes=("a note",),
+    rows=(
+        MetricRow(
+            metric=MetricId.LAT_P95, allowed=0.05, limit_ms=400.0, n_c=4, k_c=1, n_b=3, k_b=0, evidence=30.0, bar=20.0,
+            proof=None, proof_bar=3.0, passes=False, windows=2,
+        ),
+    ),
+    breaker=BreakerCounts(baseline=(1, 0), candidate=(2, 2), seconds=3, scores=(0.0, 9.0), bar=8.0, worker="w1"),
+    compiles=CompileCounts(met=1, allowed=0, answered=None, shapes=("1x128",)),
+)  # fmt: skip
+
+
+def stored(data: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(data))
+
+
+def test_figures_come_back() -> None:
+    """Through JSON, and from memory without it."""
+    assert read_figures(stored(figures_data(FIGURES))) == FIGURES == read_figures(figures_data(FIGURES))
+
+
+@pytest.mark.parametrize("metric", [MetricId.LAT_P95, "recompile", None])
+def test_a_verdict_comes_back(metric: Any) -> None:
+    """With its sentence; what promotion lacked is not kept."""
+    verdict = replace(VERDICT, metric=metric)
+    assert read_verdict(stored(verdict_data(verdict))) == verdict
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    """At every level that this version reads."""
+    figures, verdict = stored(figures_data(FIGURES)), stored(verdict_data(VERDICT))
+    inner = (figures["candidate"], figures["candidate"]["total"], figures["clients"], figures["pairs"])
+    for data in (figures, verdict, verdict["metrics"]["lat_p95"], verdict["breaker"], verdict["compiles"], *inner):
+        data["of_tomorrow"] = [1]
+    assert read_figures(figures) == FIGURES
+    assert read_verdict(verdict) == VERDICT
+
+
+def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from leaves(value, (*path, key))
+
+
+@pytest.mark.parametrize("odd", [{"x": 1}, True, "x", None])
+@pytest.mark.parametrize(
+    ("kept", "read"), [(figures_data(FIGURES), read_figures), (verdict_data(VERDICT), read_verdict)]
+)
+def test_whatever_stands_in_a_field_it_is_read_or_left(kept: Any, read: Callable[[Any], Any], odd: object) -> None:
+    """No reader raises, and what it gives can be counted with: numbers are numbers, texts are texts."""
+    for path in leaves(stored(kept)):
+        data = stored(kept)
+        target = data
+        for key in path[:-1]:
+            target = target[key]
+        if type(target[path[-1]]) is type(odd):
+            continue
+        target[path[-1]] = odd
+        found = read(data)
+        assert found is None or stored_again(found) in (stored(kept), data)
+
+
+def stored_again(found: Figures | Verdict) -> Any:
+    return stored(figures_data(found) if isinstance(found, Figures) else verdict_data(found))
+
+
+@pytest.mark.parametrize("data", [None, {}, [], "x", 7, {"verdict": "x"}, {"baseline": {}}])
+def test_what_is_no_record_gives_none(data: Any) -> None:
+    """Lines of an older version, or of another kind."""
+    assert (read_verdict(data), read_figures(data)) == (None, None)
