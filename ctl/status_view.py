@@ -43,6 +43,8 @@ def _verdict(verdict: VerdictView) -> list[str]:
     lines = paragraph("Verdict", f"{verdict.verdict}: {verdict.text}")
     for number, missing in enumerate(verdict.missing):
         lines += paragraph("" if number else "Missing", missing)
+    if verdict.to_go_s is not None:
+        lines += paragraph("", f"all of it in about {span(verdict.to_go_s)}, if traffic and answers stay as they are")
     for number, note in enumerate(verdict.notes):
         lines += paragraph("" if number else "Note", note)
     return lines

@@ -150,7 +150,8 @@ def _verdict(verdict: VerdictView) -> list[Line]:
     ]
     said = _wrapped(f"{verdict.verdict} {verdict.reason}: {verdict.text}")
     lines += [(f"{'' if n else 'verdict':<{_LABEL}}{text}", style) for n, text in enumerate(said)]
-    missing = _wrapped("; ".join(verdict.missing))
+    soon = "" if verdict.to_go_s is None else f"about {verdict.to_go_s:.0f} s more at this traffic: "
+    missing = _wrapped(soon + "; ".join(verdict.missing))
     return lines + [(f"{'' if n else 'missing':<{_LABEL}}{text}", "plain") for n, text in enumerate(missing)]
 
 

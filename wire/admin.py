@@ -111,7 +111,10 @@ class MetricView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """``reason`` is the short code, ``text`` the sentence for people, ``missing`` what promotion still needs."""
+    """``reason`` is the short code, ``text`` the sentence for people, ``missing`` what promotion still needs.
+
+    ``to_go_s``: when a hold should end if traffic goes on as it is; None when that cannot be foreseen.
+    """
 
     verdict: VerdictName
     reason: str
@@ -123,6 +126,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     metrics: list[MetricView] = []
     missing: list[str] = []
     notes: list[str] = []
+    to_go_s: float | None = None
 
 
 class ParityView(msgspec.Struct, frozen=True, kw_only=True):

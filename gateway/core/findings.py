@@ -93,7 +93,8 @@ class Verdict:
     """``reason`` is a short code, ``text`` the sentence; ``missing`` is what promotion still needs, now and needed.
 
     metric: the metric that the reason is about. rule: which rule rolls back, None for any other verdict.
-    breaker, compiles: what those two rules saw, where they speak.
+    breaker, compiles: what those two rules saw, where they speak. to_go_s: when a hold should end at present traffic,
+    None when that cannot be foreseen.
     """
 
     name: VerdictName
@@ -106,6 +107,7 @@ class Verdict:
     rows: tuple[MetricRow, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
+    to_go_s: float | None = None
     breaker: BreakerCounts | None = None
     compiles: CompileCounts | None = None
 

@@ -19,6 +19,8 @@ from gateway.core.types import FULL_WEIGHT
 ALTERNATIVES: Final = (0.05, 0.15, 0.3, 0.5, 0.65, 0.8, 0.9)
 """The candidate's rate as a share of the limit, under which it would deserve promotion; averaged over."""
 LIMIT_CAP: Final = 0.9
+MOST_TIMES: Final = 64.0
+"""A forecast beyond this many times what was counted so far says nothing."""
 
 
 def promotion_limit(allowed: float, next_weight_bp: int, rule: RuleParameters) -> float:
@@ -149,6 +151,27 @@ class MetricProof:
         limit = promotion_limit(self.limit.allowed, next_weight_bp, self._rule)
         self.proof = log_evidence(self.clean_n + more_bad, self.clean_k + more_bad, limit, self.design_effect())
         return self.proof
+
+    def times_to_prove(self, next_weight_bp: int) -> float | None:
+        """How many times the counts so far would prove the metric, bad ones in the same share; None: not 64 times.
+
+        To within 5 %, rounded up.
+        """
+        limit = promotion_limit(self.limit.allowed, next_weight_bp, self._rule)
+        n, k, effect = self.clean_n, self.clean_k, self.design_effect()
+
+        def is_proof(times: float) -> bool:
+            return log_evidence(round(n * times), round(k * times), limit, effect) >= self.bar
+
+        low, high = 1.0, 1.0
+        while not is_proof(high):
+            low, high = high, 2.0 * high
+            if high > MOST_TIMES:
+                return None
+        while high > 1.05 * low:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if is_proof(middle) else (middle, high)
+        return high
 
     @property
     def bar(self) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.findings import Gap, MetricRow, percent, share_of
+from gateway.core.forecast import seconds_to_go
 from gateway.core.plan import DEFAULT_ALLOWED, LATENCY, MetricId, Plan
 from gateway.core.promotion import MetricProof
 from gateway.core.sequential import EMPTY, Cell
@@ -170,6 +171,17 @@ class Step:
             *(gap for metric in self.proofs if self.is_required(metric) for gap in self._metric_gaps(metric)),
             *self._youth(now),
         ]
+
+    def to_go_s(self, *, now: float, next_window: int) -> float | None:
+        """Seconds until nothing is lacking, if all goes on as it does; None when that cannot be foreseen."""
+        return seconds_to_go(
+            self.plan,
+            (proof for metric, proof in self.proofs.items() if self.is_required(metric)),
+            next_weight_bp=self.terms.next_weight_bp,
+            counted_s=max(0, next_window - self.terms.window) * self.plan.rule.window_s,
+            age_s=now - self.terms.started,
+            needed_age_s=self.terms.needed_age_s(self.plan),
+        )
 
     def _silence(self, *, now: float, next_window: int) -> list[Gap]:
         rule, terms = self.plan.rule, self.terms

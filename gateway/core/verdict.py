@@ -51,6 +51,8 @@ _REASONS: Final = (
     "not_proven",
     "too_young",
 )
+_COMES: Final = frozenset({"too_few", "not_proven", "too_young"})
+"""Reasons that end by themselves while traffic goes on as it does."""
 _RULES: Final[tuple[Rule, ...]] = ("recompile", "breaker", "evidence")
 
 
@@ -194,7 +196,9 @@ class Judge:
         if age > longest:
             text = f"Not settled after {age:.0f} s (limit {longest:g} s); a person decides. {text}"
             return self._say(VerdictName.INCONCLUSIVE, "stuck", text, gaps[0].metric, missing=missing)
-        return self._say(VerdictName.HOLD, gaps[0].reason, text, gaps[0].metric, missing=missing)
+        comes = all(gap.reason in _COMES for gap in gaps)
+        to_go_s = step.to_go_s(now=now, next_window=self._against.next_window) if comes else None
+        return self._say(VerdictName.HOLD, gaps[0].reason, text, gaps[0].metric, missing=missing, to_go_s=to_go_s)
 
     @property
     def next_window(self) -> int:
@@ -283,6 +287,7 @@ class Judge:
         rule: Rule | None = None,
         stop: _Stop | None = None,
         missing: tuple[str, ...] = (),
+        to_go_s: float | None = None,
     ) -> Verdict:
         step = self._present_step()
         return Verdict(
@@ -296,6 +301,7 @@ class Judge:
             rows=(stop.rows if stop else ()) or step.rows(self._against.contributions()),
             missing=missing,
             notes=tuple(step.notes()),
+            to_go_s=to_go_s,
             breaker=stop.breaker if stop else self._breaker_counts(),
             compiles=stop.compiles if stop else None,
         )

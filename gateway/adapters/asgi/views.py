@@ -138,6 +138,7 @@ def verdict_view(verdict: Verdict, now: float) -> admin.VerdictView:
         metrics=[_row(row) for row in verdict.rows],
         missing=list(verdict.missing),
         notes=list(verdict.notes),
+        to_go_s=verdict.to_go_s,
     )
 
 

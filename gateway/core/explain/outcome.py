@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.core.explain.case import NOT_MEASURED, Case, Fact, ms, name, plain
+from gateway.core.explain.case import NOT_MEASURED, Case, Fact, ms, name, plain, seconds
 from gateway.core.plan import MetricId
 
 MEASURED_WITHIN_S: Final = 10.0
@@ -67,4 +67,6 @@ def missing(case: Case) -> Iterator[Fact]:
         together.setdefault(rest if is_metric else gap, []).extend([head] if is_metric else [])
     gaps = [f"{', '.join(metrics)}: {gap}" if metrics else gap for gap, metrics in together.items()]
     if gaps:
-        yield Fact(label="Missing", text=f"{'; '.join(plain(gap) for gap in gaps)}.")
+        to_go_s = case.verdict.to_go_s if case.verdict else None
+        soon = f" At present traffic and answers all of it is met in about {seconds(to_go_s)}." if to_go_s else ""
+        yield Fact(label="Missing", text=f"{'; '.join(plain(gap) for gap in gaps)}.{soon}")

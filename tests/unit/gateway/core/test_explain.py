@@ -502,3 +502,13 @@ def test_a_field_by_field_policy_is_named_where_the_limit_is() -> None:
     explained = explain(replace(case, rollout=replace(case.rollout, run=replace(case.run, plan=plan))))
     assert "when a field breaks its rule in the plan's `compare` (oip_infer)" in told(explained)["Limit"]
     assert "Change one thing" in explained.next
+
+
+def test_a_hold_says_when_it_should_end() -> None:
+    """Where the rest of a step can be foreseen the explanation says so, and else it does not."""
+    held = verdict(
+        VerdictName.HOLD, "too_few", MetricId.LAT_P95, missing=("lat_p95: 30 of 80 usable candidate events",)
+    )
+    soon = told(explain(under_way(State.STEPPING, replace(held, to_go_s=45.0))))["Missing"]
+    assert soon.endswith("At present traffic and answers all of it is met in about 45 s.")
+    assert "about" not in told(explain(under_way(State.STEPPING, held)))["Missing"]
