@@ -2,7 +2,8 @@
 
 ``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
 ``headers`` are added to every answer; ``turned`` answers with the vector of another text; ``seen`` keeps what arrived,
-in order.
+in order. ``ready_at`` decides by its number whether a readiness poll finds the arm ready; ``down`` is a death without a
+word.
 """
 
 import asyncio
@@ -44,6 +45,8 @@ class ArmServer:
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
     open: set[asyncio.Transport] = field(default_factory=set)
+    ready_at: Callable[[int], bool] = lambda poll: True
+    polls: int = 0
 
     def __enter__(self) -> "ArmServer":
         self._loop = asyncio.new_event_loop()
@@ -57,9 +60,7 @@ class ArmServer:
             self.port = self._server.sockets[0].getsockname()[1]
             started.set()
             self._loop.run_forever()
-            self._server.close()
-            for transport in list(self.open):
-                transport.abort()
+            self._loop.run_until_complete(self._die())
             self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
 
@@ -72,15 +73,25 @@ class ArmServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
+    async def _die(self) -> None:
+        self._server.close()
+        for transport in list(self.open):
+            transport.abort()
+
+    def down(self) -> None:
+        """Refuses connections and cuts off those that are open; returns when it is done."""
+        asyncio.run_coroutine_threadsafe(self._die(), self._loop).result(10)
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def respond(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
         if path == "/v2/health/ready":
+            self.polls += 1
             return (
                 (200, {"state": "ready", "elapsed_s": 1.0})
-                if self.ready
+                if self.ready and self.ready_at(self.polls)
                 else (503, {"state": "warming", "elapsed_s": 1.0})
             )
         if path.startswith("/v2/models/"):

@@ -46,13 +46,18 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = WAIT_S
 
 @dataclass
 class GatewayProcess:
-    """``folder`` keeps configuration, state and logs; starting again in the same folder resumes."""
+    """``folder`` keeps configuration, state and logs; starting again in the same folder resumes.
+
+    ``module`` is what python runs, ``environment`` comes on top of the test's own.
+    """
 
     folder: Path
     baseline: str
     candidate: str
     options: dict[str, Any] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    module: str = "gateway"
+    environment: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
         config = {
@@ -78,9 +83,9 @@ class GatewayProcess:
         ports_file.unlink(missing_ok=True)
         self.log = (self.folder / "gateway.log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gateway", "--config", str(path)],
+            [sys.executable, "-m", self.module, "--config", str(path)],
             stderr=self.log,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
         )
         wait_until(lambda: ports_file.exists() or self.process.poll() is not None, "the gateway listens")  # type: ignore[union-attr]  # set just above
         assert ports_file.exists(), (self.folder / "gateway.log").read_text()
