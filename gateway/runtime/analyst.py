@@ -22,6 +22,8 @@ log = logging.getLogger("gateway.analyst")
 RECENT_WINDOWS = 6
 """Base windows that make up what is called recent: 60 s of the default rule."""
 IDLE_WINDOW_S = 10.0
+MOST_UNJUDGED = 8640
+"""A day of the default windows; of a judge that raises for longer the oldest are lost."""
 LONGEST_STEP_BACK = 60
 """Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
 
@@ -121,6 +123,8 @@ class Analyst:
         self.copies: dict[str, int] = {}
         self.compiled: dict[str, int] = {}
         self._seconds: list[Second] = []
+        self._unjudged: deque[ClosedWindow] = deque(maxlen=MOST_UNJUDGED)
+        """Closed windows that the judge has not booked: it raised, and is given them again."""
         self._seen_bodies: dict[int, set[bytes]] = {}
         self.ever = EverCounted()
         self._attached: set[str] = set()
@@ -180,6 +184,7 @@ class Analyst:
         self._worker_seconds = {}
         self.verdict = None
         self._seconds = []
+        self._unjudged.clear()
         self._failed_over = False
         self._next_second = now + 1.0
         self._seen_bodies = {}
@@ -263,8 +268,16 @@ class Analyst:
             self._seen_bodies.pop(window.window, None)
         if judge is None or plan is None:
             return None
+        self._unjudged.extend(closed)
+        self._feed_breaker(
+            judge, now
+        )  # before the windows: what cannot be judged must not keep the breaker from firing
         metrics = tuple(m.metric for m in plan.metrics)
-        for window in closed:
+        while self._unjudged:
+            window = self._unjudged[0]
+            if window.window < judge.next_window:
+                self._unjudged.popleft()  # it had been booked when the judge raised
+                continue
             judge.close_window(
                 window.window,
                 window.cells(metrics),
@@ -274,7 +287,7 @@ class Analyst:
                 refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
                 shapes=self.shapes,
             )
-        self._feed_breaker(judge, now)
+            self._unjudged.popleft()
         return judge.verdict(now=now)
 
     def _feed_breaker(self, judge: Judge, now: float) -> None:
@@ -283,8 +296,8 @@ class Analyst:
             return
         self._next_second = max(self._next_second + 1.0, now)
         sums = [sum(column) for column in zip(*self._seconds, strict=True)] or [0, 0, 0, 0]
-        judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=self._failed_over)
-        self._seconds, self._failed_over = [], False
+        failed_over, self._seconds, self._failed_over = self._failed_over, [], False
+        judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=failed_over)
 
     def checkpoint(self) -> dict[str, Any] | None:
         """The judge's state for a restart; None while nothing is judged."""

@@ -35,6 +35,7 @@ from gateway.core.run import JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
 from gateway.ports import ArmHealth, Clock, Store, StoreUnavailable
+from gateway.runtime.alarm import Alarm
 from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, tripped
 from gateway.runtime.ledger import Entry, Ledger
 from gateway.runtime.record import Record
@@ -95,6 +96,7 @@ class Conductor:
         self._measuring: asyncio.Task[None] | None = None
         self._move_after = 0.0
         self.ledger = Ledger(store)
+        self._alarm = Alarm()
         self.record = Record(store, analyst)
         self.rollout = Rollout()
         self.health: dict[str, ArmHealth] = {arm.name: UNKNOWN for arm in arms.values()}
@@ -204,6 +206,9 @@ class Conductor:
             verdict = verdict if _rolls_back(verdict) else tripped(worker, self.analyst.trip, verdict)
         if verdict is not None and self.rollout.state in ROUTED:
             self._obey(verdict)
+        if (line := self._alarm.changed(verdict if self.rollout.state in ROUTED else None)) is not None:
+            self.ledger.owe(Entry(self.rollout, [line], self.clock.wall()))
+            log.error("alarm", extra={"fields": {"event": "alarm", "detail": line.text}})
 
     def _obey(self, verdict: Verdict) -> None:
         match verdict.name:

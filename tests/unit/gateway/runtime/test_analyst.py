@@ -106,6 +106,55 @@ def test_a_judge_that_raises_shows_as_age_and_hold(monkeypatch: Any) -> None:
     assert analyst.last_look == 1001.0
 
 
+@pytest.mark.parametrize("booked_before", [True, False])
+def test_a_judge_that_raised_is_given_its_windows_again(monkeypatch: Any, booked_before: bool) -> None:
+    """No evidence is lost while it raises, and none is booked twice, even if it raised after booking."""
+    analyst = judging()
+    assert analyst._judge is not None
+    close, booked = analyst._judge.close_window, []
+
+    def broken(window: int, *given: Any, **more: Any) -> None:
+        if booked_before:
+            close(window, *given, **more)
+            booked.append(window)
+        raise RuntimeError("boom")
+
+    def mended(window: int, *given: Any, **more: Any) -> None:
+        close(window, *given, **more)
+        booked.append(window)
+
+    monkeypatch.setattr(analyst._judge, "close_window", broken)
+    for now in (1015.0, 1025.0, 1035.0):
+        analyst.report(report(now))
+        verdict = analyst.look(now)
+        assert verdict is not None
+        assert verdict.reason == "judge_failed"
+    monkeypatch.setattr(analyst._judge, "close_window", mended)
+    analyst.report(report(1045.0))
+    verdict = analyst.look(1045.0)
+    assert verdict is not None
+    assert verdict.reason != "judge_failed"
+    assert booked == list(range(booked[0], analyst._judge.next_window))
+
+
+def test_the_breaker_is_fed_while_windows_cannot_be_judged(monkeypatch: Any) -> None:
+    """Seconds are not piled up: when the judge works again nothing old trips it, and meanwhile it hears of each."""
+    analyst = judging()
+    heard: list[tuple[int, int]] = []
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(analyst._judge, "close_window", broken)
+    monkeypatch.setattr(analyst._judge, "second", lambda **seen: heard.append(seen["candidate"]))
+    for second in range(15, 25):
+        analyst.report(report(1000.0 + second, seconds=[(5, 0, 3, 1)]))
+        analyst.look(1000.0 + second)
+    assert len(heard) == 10
+    assert set(heard) == {(3, 1)}
+    assert analyst._seconds == []
+
+
 def test_shapes_of_all_workers_merge_and_lead_with_the_most_frequent() -> None:
     """Of this epoch alone, at most sixteen, and forgotten with it."""
     analyst = judging()
