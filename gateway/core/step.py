@@ -260,14 +260,10 @@ class Step:
                 f"recompile: {share_of(self.excused, self.answered)} answers met a compile; beyond"
                 f" {percent(plan.excuse_share)} they count as slow"
             )
-        if plan.compares and plan.tolerance_source != "plan":
-            notes.append(f"parity tolerance: {plan.tolerance_source}")
-        if plan.preset == "demo":
+        if plan.parity is not None and plan.parity.source != "plan":
+            notes.append(f"parity tolerance: {plan.parity.source}")
+        if plan.preset != "default":
             notes.append(f"preset {plan.preset}: windows of {plan.rule.window_s:g} s, never for production")
-        elif plan.preset != "default":
-            notes.append(f"preset {plan.preset}")
-        if plan.rule.relative is not None:
-            notes.append(f"relative gate: held to {plan.rule.relative:g} times the baseline's own rate")
         for metric, proof in self.proofs.items():
             if proof.unclean_windows:
                 notes.append(f"{metric}: {proof.unclean_windows} windows left out, the baseline was beyond the limit")

@@ -8,7 +8,6 @@ from fakes.explained import FIGURES, PLAN, by_evidence, pairs, rolled_back, row,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.compare.policy import policy_of
 from gateway.core.explain import Case, explain
 from gateway.core.explain.case import LABELS
 from gateway.core.figures import ArmFigures, Figures, Percentiles
@@ -491,17 +490,6 @@ def test_whatever_is_missing_an_explanation_comes_in_order(
     assert explained.next
     for text in (explained.headline, explained.next, *(fact.text for fact in explained.facts)):
         assert "None" not in text.replace("None of its own", "").replace("None counted", "")
-
-
-def test_a_field_by_field_policy_is_named_where_the_limit_is() -> None:
-    """Without a cosine there is still a limit to tell: the rules of the plan's fields, by kind of content."""
-    policy = policy_of({"kinds": {"oip_infer": {"fields": [{"path": "outputs.*", "rule": "label"}]}}})
-    case = by_evidence(MetricId.PARITY)
-    assert case.run is not None
-    plan = replace(case.run.plan, parity=None, compare=policy.canonical_text())
-    explained = explain(replace(case, rollout=replace(case.rollout, run=replace(case.run, plan=plan))))
-    assert "when a field breaks its rule in the plan's `compare` (oip_infer)" in told(explained)["Limit"]
-    assert "Change one thing" in explained.next
 
 
 def test_a_hold_says_when_it_should_end() -> None:
