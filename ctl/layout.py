@@ -55,7 +55,10 @@ def percent(basis_points: int) -> str:
 
 def figure(value: float | None, digits: int = 4) -> str:
     """A number to a few significant digits, ``-`` for none."""
-    return "-" if value is None else f"{value:.{digits}g}"
+    if value is None:
+        return "-"
+    # Past its digits a number stays a number that people read: 1,069, not 1.07e+03.
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def span(seconds: float) -> str:

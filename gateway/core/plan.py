@@ -81,8 +81,7 @@ class ParityPolicy:
 class RuleParameters:
     """Parameters of the decision rule, defaults as measured. ``window_s`` is the narrow window; the wide one is 6x.
 
-    cautious: bets on wide windows alone. relative: the candidate is held to this many times the baseline's own rate
-    instead of to the limit; None: to the limit.
+    cautious: bets on wide windows alone.
     """
 
     window_s: float = 10.0
@@ -111,7 +110,6 @@ class RuleParameters:
     breaker_threshold: float = 8.0
     breaker_hold_s: int = 3
     cautious: bool = False
-    relative: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +159,11 @@ class Plan:
         return p50, p95, p99
 
 
+def _percents(steps: tuple[int, ...]) -> list[float]:
+    """As plans are written."""
+    return [step / 100 for step in steps]
+
+
 def _step_problems(plan: Plan) -> list[str]:
     steps, problems = plan.steps, []
     if not plan.rollout:
@@ -171,9 +174,9 @@ def _step_problems(plan: Plan) -> list[str]:
         problems.append("steps: [] is not allowed; at least one weight above 0")
         return problems
     if any(not 0 <= w <= FULL_WEIGHT for w in steps):
-        problems.append(f"steps: {list(steps)} must lie between 0 and 10000 basis points")
+        problems.append(f"steps: {_percents(steps)} must lie between 0 and 100 percent")
     if any(b <= a for a, b in itertools.pairwise(steps)):
-        problems.append(f"steps: {list(steps)} must rise from step to step")
+        problems.append(f"steps: {_percents(steps)} must rise from step to step")
     if steps[-1] == 0:
         problems.append("steps: the last weight is 0; a plan that never sends live traffic decides nothing")
     if not 0 < plan.residual <= 500:
@@ -228,10 +231,6 @@ def _duration_problems(plan: Plan) -> list[str]:
             f"min_windows: {plan.min_windows} windows of {plan.rule.window_s} s do not fit into"
             f" max_step_s ({plan.max_step_s})"
         )
-    if plan.rule.relative is not None and not 1.0 < plan.rule.relative <= 10.0:
-        problems.append(f"relative_gate: {plan.rule.relative} must be above 1 and at most 10 times the baseline's rate")
-    if plan.rule.relative is not None and not any(HAS_CONTROL[m.metric] for m in plan.metrics):
-        problems.append("relative_gate: no metric of this plan is compared with the baseline's rate")
     if plan.bake_s < 0:
         problems.append(f"bake_s: {plan.bake_s} must be 0 or more")
     return problems

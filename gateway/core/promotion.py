@@ -152,13 +152,13 @@ class MetricProof:
         self.proof = log_evidence(self.clean_n + more_bad, self.clean_k + more_bad, limit, self.design_effect())
         return self.proof
 
-    def times_to_prove(self, next_weight_bp: int) -> float | None:
+    def times_to_prove(self, next_weight_bp: int, *, more_bad: int = 0) -> float | None:
         """How many times the counts so far would prove the metric, bad ones in the same share; None: not 64 times.
 
         To within 5 %, rounded up.
         """
         limit = promotion_limit(self.limit.allowed, next_weight_bp, self._rule)
-        n, k, effect = self.clean_n, self.clean_k, self.design_effect()
+        n, k, effect = self.clean_n + more_bad, self.clean_k + more_bad, self.design_effect()
 
         def is_proof(times: float) -> bool:
             return log_evidence(round(n * times), round(k * times), limit, effect) >= self.bar

@@ -72,7 +72,7 @@ def _open_run(rollout: Rollout) -> Run:
 
 def _start(rollout: Rollout, event: Start, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
     if rollout.state in OPEN:
-        raise NotNow("start", rollout.state, f"roll back or finish run {_open_run(rollout).run_id} first")
+        raise NotNow("start", rollout.state, f"roll back run {_open_run(rollout).run_id} first, or let it end")
     if rollout.swapped:
         raise NotNow(
             "start",

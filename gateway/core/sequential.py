@@ -89,22 +89,15 @@ def reference_rate(
     """The bad-event rate that the candidate is held to in one window; None when the control is too thin to say.
 
     window, trail: (events, bad events) of the baseline in the window that is closing and in the trailing windows.
-    With a relative gate the candidate is held to the baseline's own rate times the gate, and at least to half of what
-    is allowed, so that a baseline without any bad event does not forbid the candidate its first.
     """
     trail_n, trail_k = trail
     if trail_n < rule.control_min:
         return None
-    held_to = max(allowed if rule.relative is None else allowed / 2.0, _beside(trail_k / trail_n, rule))
+    held_to = max(allowed, padded(trail_k / trail_n, rule))
     window_n, window_k = window
     if window_k >= rule.control_window_bad:
-        held_to = max(held_to, _beside(window_k / window_n, rule))
+        held_to = max(held_to, padded(window_k / window_n, rule))
     return held_to
-
-
-def _beside(rate: float, rule: RuleParameters) -> float:
-    """What a baseline with this rate allows a candidate; a rate cannot exceed 1."""
-    return padded(rate, rule) if rule.relative is None else min(1.0, rate * rule.relative)
 
 
 def factor(component: Component, n: int, k: int, held_to: float, allowed: float, rule: RuleParameters) -> float:
@@ -300,6 +293,14 @@ class EvidenceAgainst:
     def total(self) -> float:
         """E. At most 1 on average for a candidate within its limits."""
         return sum(self.contributions().values())
+
+    def total_if_closed(self) -> float:
+        """E as if the open wide windows ended here: what a guard against the candidate must look at.
+
+        ``total`` counts them at their worst for whoever bets against it, which is right for a conviction and would
+        hide a suspicion in five windows of six.
+        """
+        return sum(self.weight[metric] * evidence.value(wide_open=False) for metric, evidence in self.metrics.items())
 
     def leading(self) -> MetricId:
         """The metric that contributes most: the reason given to people."""

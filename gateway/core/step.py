@@ -176,7 +176,11 @@ class Step:
         """Seconds until nothing is lacking, if all goes on as it does; None when that cannot be foreseen."""
         return seconds_to_go(
             self.plan,
-            (proof for metric, proof in self.proofs.items() if self.is_required(metric)),
+            {
+                metric: (proof, self.excused_too_many if metric in LATENCY else 0)
+                for metric, proof in self.proofs.items()
+                if self.is_required(metric)
+            }.values(),
             next_weight_bp=self.terms.next_weight_bp,
             counted_s=max(0, next_window - self.terms.window) * self.plan.rule.window_s,
             age_s=now - self.terms.started,
@@ -262,8 +266,10 @@ class Step:
             )
         if plan.parity is not None and plan.parity.source != "plan":
             notes.append(f"parity tolerance: {plan.parity.source}")
-        if plan.preset != "default":
+        if plan.preset == "demo":
             notes.append(f"preset {plan.preset}: windows of {plan.rule.window_s:g} s, never for production")
+        elif plan.preset != "default":
+            notes.append(f"preset {plan.preset}")
         for metric, proof in self.proofs.items():
             if proof.unclean_windows:
                 notes.append(f"{metric}: {proof.unclean_windows} windows left out, the baseline was beyond the limit")

@@ -264,7 +264,7 @@ class Judge:
     def _suspicions(self) -> list[Gap]:
         """What speaks against more traffic without being enough for a rollback."""
         rule, gaps = self._plan.rule, []
-        evidence = self._against.total()
+        evidence = self._against.total_if_closed()
         if evidence >= rule.warn:
             text = f"evidence against the candidate: {evidence:.3g}, must be below {rule.warn:g}"
             gaps.append(Gap(reason="suspect", text=text, metric=self._against.leading()))

@@ -1,9 +1,11 @@
-"""Holds that somebody has to hear of: told once when they begin, and once when they are over."""
+"""Holds that somebody has to hear of: told once when they begin, and once when they are over.
+
+They go to the log and not to the store: the journal is written together with the rollout's state, and an alarm that is
+raised while a command waits for the store would carry the state of before.
+"""
 
 from typing import Final
 
-from gateway.core.events import JournalEntry
-from gateway.core.rollout import GATEWAY
 from gateway.core.verdict import Verdict, VerdictName
 
 REASONS: Final = frozenset({"shared_outage", "judge_failed"})
@@ -16,14 +18,11 @@ class Alarm:
     def __init__(self) -> None:
         self.reason: str | None = None
 
-    def changed(self, verdict: Verdict | None) -> JournalEntry | None:
-        """The line to journal when an alarm begins, becomes another or ends; None while nothing changes."""
+    def changed(self, verdict: Verdict | None) -> str | None:
+        """What to tell when an alarm begins, becomes another or ends; None while nothing changes."""
         held = verdict is not None and verdict.name is VerdictName.HOLD and verdict.reason in REASONS
         reason = verdict.reason if held and verdict is not None else None
         if reason == self.reason:
             return None
         over, self.reason = self.reason, reason
-        if reason is None:
-            return JournalEntry(kind="alarm", who=GATEWAY, text=f"over: {over}", data={"over": over})
-        assert verdict is not None, "a reason comes from a verdict"
-        return JournalEntry(kind="alarm", who=GATEWAY, text=f"{reason}: {verdict.text}", data={"reason": reason})
+        return f"over: {over}" if verdict is None or reason is None else f"{reason}: {verdict.text}"

@@ -22,6 +22,8 @@ log = logging.getLogger("gateway.analyst")
 RECENT_WINDOWS = 6
 """Base windows that make up what is called recent: 60 s of the default rule."""
 IDLE_WINDOW_S = 10.0
+MOST_A_LOOK = 200
+"""Windows booked in one look, so that catching up holds nothing else up for long."""
 MOST_UNJUDGED = 8640
 """A day of the default windows; of a judge that raises for longer the oldest are lost."""
 LONGEST_STEP_BACK = 60
@@ -269,32 +271,46 @@ class Analyst:
         if judge is None or plan is None:
             return None
         self._unjudged.extend(closed)
-        self._feed_breaker(
-            judge, now
-        )  # before the windows: what cannot be judged must not keep the breaker from firing
+        # Before the windows, and the verdict after them in any case: one that cannot be judged silences no rule.
+        self._feed_breaker(judge, now)
+        raised: Exception | None = None
+        try:
+            self._book(judge, plan)
+        except Exception as error:
+            raised = error
+        judge = self._judge or judge
+        verdict = judge.verdict(now=now)
+        if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
+            raise raised
+        return verdict
+
+    def _book(self, judge: Judge, plan: Plan) -> None:
+        """Gives the judge the closed windows, each whole or not at all: one that raises is given to it again."""
         metrics = tuple(m.metric for m in plan.metrics)
-        while self._unjudged:
-            window = self._unjudged[0]
-            if window.window < judge.next_window:
-                self._unjudged.popleft()  # it had been booked when the judge raised
-                continue
-            judge.close_window(
-                window.window,
-                window.cells(metrics),
-                compiles=window.sum(Role.CANDIDATE, Count.COMPILES),
-                excused=window.sum(Role.CANDIDATE, Count.EXCUSED),
-                answered=window.sum(Role.CANDIDATE, Count.OK),
-                refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
-                shapes=self.shapes,
-            )
+        for _ in range(MOST_A_LOOK):
+            if not self._unjudged:
+                return
+            window, before = self._unjudged[0], judge.checkpoint()
+            try:
+                judge.close_window(
+                    window.window,
+                    window.cells(metrics),
+                    compiles=window.sum(Role.CANDIDATE, Count.COMPILES),
+                    excused=window.sum(Role.CANDIDATE, Count.EXCUSED),
+                    answered=window.sum(Role.CANDIDATE, Count.OK),
+                    refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
+                    shapes=self.shapes,
+                )
+            except Exception:
+                self._judge = Judge(plan, first_window=window.window, resume=before)
+                raise
             self._unjudged.popleft()
-        return judge.verdict(now=now)
 
     def _feed_breaker(self, judge: Judge, now: float) -> None:
         """Once a second: what all workers together sent and saw fail since the last time."""
-        if now < self._next_second:
-            return
-        self._next_second = max(self._next_second + 1.0, now)
+        if now < self._next_second <= now + 1.0:
+            return  # further ahead than a second only if the clock was set back
+        self._next_second = now + 1.0 if self._next_second > now else max(self._next_second + 1.0, now)
         sums = [sum(column) for column in zip(*self._seconds, strict=True)] or [0, 0, 0, 0]
         failed_over, self._seconds, self._failed_over = self._failed_over, [], False
         judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=failed_over)

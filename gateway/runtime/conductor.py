@@ -207,8 +207,7 @@ class Conductor:
         if verdict is not None and self.rollout.state in ROUTED:
             self._obey(verdict)
         if (line := self._alarm.changed(verdict if self.rollout.state in ROUTED else None)) is not None:
-            self.ledger.owe(Entry(self.rollout, [line], self.clock.wall()))
-            log.error("alarm", extra={"fields": {"event": "alarm", "detail": line.text}})
+            log.error("alarm", extra={"fields": {"event": "alarm", "detail": line}})
 
     def _obey(self, verdict: Verdict) -> None:
         match verdict.name:

@@ -169,7 +169,8 @@ def test_good_candidate_is_promoted(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("scenario", "metric", "rules", "said"),
     [
-        ("crash", "error", {"evidence", "breaker"}, "the candidate's log"),
+        # A dropped poll makes the candidate unready: which of the two it is then blamed for depends on the moment.
+        ("crash", "error", {"evidence", "breaker"}, "the candidate's log|takes the candidate away"),
         ("wrong", "parity", {"evidence"}, "is no rounding"),
         ("recompile", "recompile", {"recompile"}, "the candidate's catalogue: declare"),
     ],
@@ -189,7 +190,7 @@ def test_sick_candidate_is_rolled_back(stage: Stage, scenario: str, metric: str,
     assert result["emulated"] is True
     assert result["time_to_zero_ms"] is not None
     assert result["fault_to_decision_s"] > 0
-    assert said in result["explanation"]["next"], output
+    assert re.search(said, result["explanation"]["next"]), output
     assert all(line in output for line in ("  Seen  ", "  Limit  ", "  Baseline  ", "  Samples  ", "D decision at "))
     assert any(line["kind"] == "rollback" for line in result["journal"])
     assert stage.left_behind() == []

@@ -63,7 +63,7 @@ class Case:
         figures, judged_from = self.figures, self.run.judged_from
         if figures is None or judged_from is None or figures.counted_from <= judged_from:
             return "since judging began"
-        return f"since the gateway's restart at {clock(figures.counted_from)}"
+        return f"since {clock(figures.counted_from)}, when this gateway began to count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -291,7 +291,6 @@ def test_an_outage_of_both_arms_is_held_and_over_when_they_are_back(site: Site) 
         wait_until(lambda: reason(g) not in ("", "shared_outage"), "the outage is over")
         wait_for_time(g, g.status().at + 4)
         assert (g.status().state, g.status().weight) == ("stepping", TEN_PERCENT)
-        assert kinds(g).count("alarm") >= 2  # that it began, and that it is over
     assert set(load.statuses) == {200, 500}
 
 

@@ -94,18 +94,3 @@ def test_the_cautious_preset_is_the_default_with_other_bets() -> None:
     assert cautious.rule == replace(default.rule, cautious=True)
     assert replace(cautious, preset="default", rule=default.rule) == default
     assert digest != other
-
-
-@pytest.mark.parametrize("gate", [1.0, 0.5, 11])
-def test_a_relative_gate_has_bounds(gate: float) -> None:
-    """A gate at or below the baseline's own rate, or far above it, is refused by name."""
-    with pytest.raises(PlanError, match="relative_gate"):
-        parse_plan({**DEMO, "relative_gate": gate}, "demo")
-
-
-def test_a_relative_gate_is_part_of_the_rule() -> None:
-    """It is off by default, and frozen into the digest when it is on."""
-    plain, digest = parse_plan(DEMO, "demo")
-    gated, other = parse_plan({**DEMO, "relative_gate": 1.5}, "demo")
-    assert (plain.rule.relative, gated.rule.relative) == (None, 1.5)
-    assert digest != other

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from decision_cases import HEALTHY, begin, feed, started, vector_plan
 
-from gateway.core.plan import MetricId
+from gateway.core.plan import MetricId, RuleParameters
 from gateway.core.sequential import Cell
 from gateway.core.verdict import Judge, VerdictName
 
@@ -71,3 +71,26 @@ def test_a_new_step_forgets_what_the_last_one_counted() -> None:
     begin(judge, weight_bp=5000, next_weight_bp=10_000, window=60, now=600.0)
     assert judge.verdict(now=600.0).to_go_s is None
     assert replace(judge.verdict(now=600.0), to_go_s=None) == judge.verdict(now=600.0)
+
+
+def test_answers_that_were_excused_too_often_are_in_the_forecast() -> None:
+    """What keeps a metric from being proven must not be forgotten by what says when it will be."""
+    judge = started(vector_plan(max_step_s=36_000.0))
+    feed(judge, HEALTHY, first=0, count=60, excused=2)
+    verdict = judge.verdict(now=600.0)
+    assert verdict.reason == "not_proven"
+    assert verdict.to_go_s is None or verdict.to_go_s > 0
+
+
+def test_a_suspicion_is_not_hidden_by_an_open_wide_window() -> None:
+    """Cautious bets on windows of a minute: what was suspect when one closed is suspect until the next does."""
+    rule = RuleParameters(cautious=True)
+    bad = HEALTHY | {MetricId.LAT_P99: Cell(100, 2, 900, 2)}
+    judge = started(vector_plan(rule=rule, max_step_s=36_000.0))
+    reasons = []
+    for window in range(60):
+        feed(judge, bad, first=window, count=1)
+        reasons.append(judge.verdict(now=(window + 1) * 10.0).reason)
+    closed = [n for n in range(5, 60, 6) if reasons[n] == "suspect"]
+    assert closed
+    assert all(reasons[n + later] in ("suspect", "evidence") for n in closed for later in range(6) if n + later < 60)

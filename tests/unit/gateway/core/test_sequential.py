@@ -309,31 +309,6 @@ def test_cautious_bets_are_on_wide_windows_alone() -> None:
     assert cautious.convicts() is MetricId.ERROR
 
 
-@pytest.mark.parametrize(
-    ("trail", "window", "held_to"),
-    [
-        ((1000, 0), (100, 0), 0.005),  # half of what is allowed, when the baseline is spotless
-        ((1000, 4), (100, 0), 0.006),  # one and a half times the baseline
-        ((1000, 40), (100, 0), 0.06),  # and so beyond the limit as well
-        ((1000, 4), (100, 5), 0.075),  # a bad window of both arms convicts nobody
-        ((1000, 900), (100, 0), 1.0),
-    ],
-)
-def test_a_relative_gate_follows_the_baseline(trail: tuple[int, int], window: tuple[int, int], held_to: float) -> None:
-    """With a gate of 1.5 the candidate is held to 1.5 times what the baseline suffers now."""
-    assert reference_rate(0.01, window, trail, RuleParameters(relative=1.5)) == near(held_to)
-
-
-def test_a_relative_gate_finds_what_stays_below_the_limit() -> None:
-    """Three times the baseline's errors, within what is allowed: seen with the gate, not without."""
-    plans = [vector_plan(rule=RuleParameters(relative=relative)) for relative in (None, 1.5)]
-    judged = [EvidenceAgainst(plan, first_window=0) for plan in plans]
-    for window in range(120):
-        for evidence in judged:
-            evidence.close(window, {MetricId.LAT_P50: Cell(500, 225, 4500, 675)})
-    assert [evidence.convicts() for evidence in judged] == [None, MetricId.LAT_P50]
-
-
 def test_a_checkpoint_of_other_bets_is_refused() -> None:
     """Wealth of seven bets means nothing to three."""
     saved = EvidenceAgainst(vector_plan(), first_window=0).checkpoint()

@@ -106,35 +106,61 @@ def test_a_judge_that_raises_shows_as_age_and_hold(monkeypatch: Any) -> None:
     assert analyst.last_look == 1001.0
 
 
-@pytest.mark.parametrize("booked_before", [True, False])
-def test_a_judge_that_raised_is_given_its_windows_again(monkeypatch: Any, booked_before: bool) -> None:
-    """No evidence is lost while it raises, and none is booked twice, even if it raised after booking."""
-    analyst = judging()
-    assert analyst._judge is not None
-    close, booked = analyst._judge.close_window, []
+@pytest.mark.parametrize("half_booked", [True, False])
+def test_a_judge_that_raised_is_given_its_windows_again(monkeypatch: Any, half_booked: bool) -> None:
+    """No evidence is lost while it raises, and none is booked twice, even if it raised in the middle of a window."""
+    fails = [True]
+    booked: list[int] = []
+    close = Judge.close_window
 
-    def broken(window: int, *given: Any, **more: Any) -> None:
-        if booked_before:
-            close(window, *given, **more)
-            booked.append(window)
-        raise RuntimeError("boom")
-
-    def mended(window: int, *given: Any, **more: Any) -> None:
-        close(window, *given, **more)
+    def faulty(judge: Judge, window: int, *given: Any, **more: Any) -> None:
+        if fails[0] and half_booked:
+            judge._against.close(window, {})
+        if fails[0]:
+            raise RuntimeError("boom")
+        close(judge, window, *given, **more)
         booked.append(window)
 
-    monkeypatch.setattr(analyst._judge, "close_window", broken)
+    monkeypatch.setattr(Judge, "close_window", faulty)
+    analyst = judging()
     for now in (1015.0, 1025.0, 1035.0):
         analyst.report(report(now))
         verdict = analyst.look(now)
         assert verdict is not None
         assert verdict.reason == "judge_failed"
-    monkeypatch.setattr(analyst._judge, "close_window", mended)
+    fails[0] = False
     analyst.report(report(1045.0))
     verdict = analyst.look(1045.0)
     assert verdict is not None
     assert verdict.reason != "judge_failed"
+    assert analyst._judge is not None
     assert booked == list(range(booked[0], analyst._judge.next_window))
+    assert len(booked) > 3
+
+
+def test_a_rollback_is_said_although_a_window_raises(monkeypatch: Any) -> None:
+    """The breaker has fired: no window that cannot be judged turns that into a hold."""
+    analyst = judging()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(Judge, "close_window", broken)
+    verdicts = []
+    for second in range(15, 30):
+        analyst.report(report(1000.0 + second, seconds=[(5, 0, 5, 5)]))
+        verdicts.append(analyst.look(1000.0 + second))
+    assert verdicts[-1] is not None
+    assert (verdicts[-1].name, verdicts[-1].rule) == ("ROLL_BACK", "breaker")
+
+
+def test_the_breaker_hears_on_when_the_clock_was_set_back() -> None:
+    """Its second comes within a second of the new time, not when the old one is reached again."""
+    analyst = judging()
+    analyst.look(1100.0)
+    analyst._seconds = [(5, 0, 3, 1)]
+    analyst.look(1000.0)
+    assert analyst._seconds == []
 
 
 def test_the_breaker_is_fed_while_windows_cannot_be_judged(monkeypatch: Any) -> None:
@@ -145,8 +171,8 @@ def test_the_breaker_is_fed_while_windows_cannot_be_judged(monkeypatch: Any) -> 
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(analyst._judge, "close_window", broken)
-    monkeypatch.setattr(analyst._judge, "second", lambda **seen: heard.append(seen["candidate"]))
+    monkeypatch.setattr(Judge, "close_window", broken)
+    monkeypatch.setattr(Judge, "second", lambda _judge, **seen: heard.append(seen["candidate"]))
     for second in range(15, 25):
         analyst.report(report(1000.0 + second, seconds=[(5, 0, 3, 1)]))
         analyst.look(1000.0 + second)

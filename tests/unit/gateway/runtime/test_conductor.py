@@ -10,6 +10,7 @@ from fakes.gateway import FakeStore
 
 from gateway.core.run import NotNow, Outcome, Rollout, State
 from gateway.core.snapshot import Ack, Snapshot
+from gateway.core.verdict import Judge
 from gateway.ports import ArmHealth, StoreUnavailable
 
 
@@ -222,7 +223,7 @@ def test_a_judge_that_raises_holds_and_is_seen(monkeypatch: pytest.MonkeyPatch) 
         def broken(*args: Any, **kwargs: Any) -> None:
             raise RuntimeError("boom")
 
-        monkeypatch.setattr(s.analyst._judge, "close_window", broken)
+        monkeypatch.setattr(Judge, "close_window", broken)
         await seconds(s, 40)
         assert s.conductor.rollout.weight == 1000
         assert s.analyst.verdict is not None
