@@ -25,6 +25,8 @@ RECENT_WINDOWS = 6
 IDLE_WINDOW_S = 10.0
 MOST_UNJUDGED = 8640
 """A day of the default windows; of a judge that raises for longer the oldest are lost."""
+MOST_KEYED = 64
+"""Of those the newest that keep the keys of their requests: fewer keys can only hold a step."""
 LONGEST_STEP_BACK = 60
 """Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
 
@@ -145,8 +147,13 @@ class Analyst:
             self._begin(epoch=epoch, now=now, window_s=window_s)
             self.final = final
 
-    def judge(self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None) -> None:
-        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on."""
+    def judge(
+        self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None, sticky: bool = False
+    ) -> None:
+        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on.
+
+        sticky: requests are split by a key of theirs.
+        """
         plan = run.plan
         first = window_of(now, plan.rule.window_s) + 1
         if fresh or self._judge is None:
@@ -164,6 +171,7 @@ class Analyst:
             control=plan.control_at_full or not full,
             baseline_required=plan.control_at_full or not full,
             baking=run.is_last_step,
+            sticky=sticky,
         )
         self.verdict = None
 
@@ -272,7 +280,10 @@ class Analyst:
             self._seen_bodies.pop(window.window, None)
         if judge is None or plan is None:
             return None
-        self._unjudged.extend(closed)
+        for window in closed:
+            self._unjudged.append(window)
+            if len(self._unjudged) > MOST_KEYED:
+                self._unjudged[-1 - MOST_KEYED].keys.clear()
         self._feed_breaker(
             judge, now
         )  # before the windows: what cannot be judged must not keep the breaker from firing
@@ -291,6 +302,7 @@ class Analyst:
                 refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
                 shapes=self.shapes,
                 strata=window.cells_by_stratum(metrics),
+                keys=window.keys,
             )
             self._unjudged.popleft()
         return judge.verdict(now=now)
