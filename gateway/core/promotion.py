@@ -19,7 +19,7 @@ from gateway.core.types import FULL_WEIGHT
 ALTERNATIVES: Final = (0.05, 0.15, 0.3, 0.5, 0.65, 0.8, 0.9)
 """The candidate's rate as a share of the limit, under which it would deserve promotion; averaged over."""
 LIMIT_CAP: Final = 0.9
-MOST_TIMES: Final = 64.0
+MOST_TIMES: Final = 4096.0
 """A forecast beyond this many times what was counted so far says nothing."""
 
 
@@ -153,7 +153,7 @@ class MetricProof:
         return self.proof
 
     def times_to_prove(self, next_weight_bp: int, *, more_bad: int = 0) -> float | None:
-        """How many times the counts so far would prove the metric, bad ones in the same share; None: not 64 times.
+        """How many times the counts so far would prove the metric, bad ones in the same share; None: not MOST_TIMES.
 
         To within 5 %, rounded up.
         """

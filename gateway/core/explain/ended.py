@@ -19,7 +19,7 @@ from gateway.core.explain.case import (
     weight,
 )
 from gateway.core.explain.outcome import clients, overridden, zero
-from gateway.core.findings import MetricRow, Verdict, percent, share_of, waited_text
+from gateway.core.findings import MetricRow, Verdict, VerdictName, percent, share_of, waited_text
 from gateway.core.plan import MetricId
 from gateway.core.run import Run, State
 
@@ -38,8 +38,11 @@ def rolled_back(case: Case, run: Run) -> Explained:
 
 
 def weakest(case: Case) -> MetricRow | None:
-    """The metric that is farthest from its proof."""
-    rows = case.verdict.rows if case.verdict else ()
+    """The metric that is farthest from its proof; of a pass, among those that were required for it."""
+    verdict = case.verdict
+    rows = verdict.rows if verdict else ()
+    if verdict is not None and verdict.name is VerdictName.ADVANCE:
+        rows = tuple(row for row in rows if row.passes) or rows
     return min(rows, key=lambda row: (row.passes, (row.proof or 0.0) / (row.proof_bar or 1.0)), default=None)
 
 

@@ -67,6 +67,21 @@ def missing(case: Case) -> Iterator[Fact]:
         together.setdefault(rest if is_metric else gap, []).extend([head] if is_metric else [])
     gaps = [f"{', '.join(metrics)}: {gap}" if metrics else gap for gap, metrics in together.items()]
     if gaps:
-        to_go_s = case.verdict.to_go_s if case.verdict else None
-        soon = f" At present traffic and answers all of it is met in about {seconds(to_go_s)}." if to_go_s else ""
-        yield Fact(label="Missing", text=f"{'; '.join(plain(gap) for gap in gaps)}.{soon}")
+        yield Fact(label="Missing", text=f"{'; '.join(plain(gap) for gap in gaps)}.{_when(case)}")
+
+
+def _when(case: Case) -> str:
+    """When the rest of a step should be there, and whether that is in time; empty where it cannot be foreseen."""
+    to_go_s = case.verdict.to_go_s if case.verdict else None
+    if to_go_s is None:
+        return ""
+    told = f" At present traffic and answers all of it is met in about {seconds(to_go_s)}"
+    plan = case.run.plan
+    longest_s = plan.max_step_s + (plan.bake_s if case.run.is_last_step else 0.0)
+    left_s = case.run.step_since + longest_s - case.now
+    if to_go_s <= left_s:
+        return f"{told}."
+    return (
+        f"{told}, and the step has {seconds(max(0.0, left_s))} left: it will be held. A later plan may have a longer"
+        " `max_step_s`, more copies or wider limits."
+    )

@@ -500,3 +500,20 @@ def test_a_hold_says_when_it_should_end() -> None:
     soon = told(explain(under_way(State.STEPPING, replace(held, to_go_s=45.0))))["Missing"]
     assert soon.endswith("At present traffic and answers all of it is met in about 45 s.")
     assert "about" not in told(explain(under_way(State.STEPPING, held)))["Missing"]
+
+
+def test_a_hold_that_cannot_end_in_time_says_so() -> None:
+    """A step that needs longer than it has is not told as one that goes on by itself."""
+    held = verdict(VerdictName.HOLD, "too_few", MetricId.LAT_P95, missing=("lat_p95: 3 of 80 usable candidate events",))
+    late = told(explain(under_way(State.STEPPING, replace(held, to_go_s=36_000.0))))["Missing"]
+    assert "the step has " in late
+    assert "it will be held" in late
+    assert "`max_step_s`" in late
+
+
+def test_a_promotion_shows_the_nearest_of_the_metrics_that_it_required() -> None:
+    """Pairs that needed no proof at 100 % are not what a promotion stood on."""
+    passed = verdict(VerdictName.ADVANCE, "proven")
+    rows = (row(MetricId.LAT_P95, passes=True, proof=3.4), row(MetricId.PARITY, passes=False, proof=0.2))
+    case = under_way(State.BAKING, replace(passed, rows=rows))
+    assert "candidate answers" in told(explain(case))["Seen"]

@@ -389,7 +389,9 @@ def test_counts_after_a_restart_are_not_told_as_the_whole_runs() -> None:
         await seconds(s, 12, failed=8)
         case = await case_of(s)
         assert case.rollout.state is State.ROLLED_BACK
-        assert "since 00:23:20 UTC, when this gateway began to count" in " ".join(fact.text for fact in explain(case).facts)
+        assert "since 00:23:20 UTC, when this gateway began to count" in " ".join(
+            fact.text for fact in explain(case).facts
+        )
         assert case.run.live_counted_from == 1400.0 != case.run.judged_from
 
     play(after, play(before).store, now=1400.0)
