@@ -176,11 +176,11 @@ class Step:
         """Seconds until nothing is lacking, if all goes on as it does; None when that cannot be foreseen."""
         return seconds_to_go(
             self.plan,
-            {
-                metric: (proof, self.excused_too_many if metric in LATENCY else 0)
+            [
+                (proof, self.excused_too_many if metric in LATENCY else 0)
                 for metric, proof in self.proofs.items()
                 if self.is_required(metric)
-            }.values(),
+            ],
             next_weight_bp=self.terms.next_weight_bp,
             counted_s=max(0, next_window - self.terms.window) * self.plan.rule.window_s,
             age_s=now - self.terms.started,

@@ -132,7 +132,6 @@ MAX_ABS = replace(PLAN, parity=ParityPolicy(cosine_min=0.99, max_abs=0.01))
         (pairs(min_cosine=0.31, max_abs=0.3), MAX_ABS, "A cosine of 0.31 is no rounding", "the one of these"),
         (pairs(kinds=(("status", 34),)), PLAN, "disagree on what they accept", "catalogue"),
         (pairs(kinds=(("shape", 34),)), PLAN, "do not have the same form", "output"),
-        (pairs(kinds=(("undecodable", 34),)), PLAN, "do not have the same form", "output"),
         (pairs(kinds=(("nan", 34),)), PLAN, "If it is the baseline, no change to the candidate helps", "dtype"),
         (pairs(min_cosine=None), PLAN, "Isolate it", "batching"),
     ],
