@@ -1,7 +1,7 @@
 """The status as a tired person reads it: one line that says it all, then the reasons, then the figures."""
 
 from ctl.layout import clock, figure, paragraph, percent, printable, span, table
-from wire.admin import ArmView, MetricView, RunView, Status, VerdictView
+from wire.admin import ArmView, MetricView, RunView, Status, StratumView, VerdictView
 
 
 def one_line(status: Status) -> str:
@@ -26,6 +26,7 @@ def full(status: Status) -> str:
         _verdict(status.verdict) if status.verdict else [],
         _arms(status.arms),
         _metrics(status.verdict.metrics) if status.verdict and status.verdict.metrics else [],
+        _strata(status.verdict.strata) if status.verdict and status.verdict.strata else [],
         _facts(status),
     ]
     return printable("\n\n".join("\n".join(block) for block in blocks if block))
@@ -91,6 +92,27 @@ def _metrics(metrics: list[MetricView]) -> list[str]:
     ]
     lines = table([(head, "<" if place in (0, 9) else ">") for place, head in enumerate(heads)], rows)
     return [*lines, "  counts of the present step; E reaching its bar rolls back, proof reaching its bar passes"]
+
+
+def _strata(strata: list[StratumView]) -> list[str]:
+    """The same by class of requests. E is that of the class by itself; its metrics have a part of the whole's."""
+    heads = ("Requests", "Metric", "Candidate", "Baseline", "Allowed", "E", "Proof", "Passes")
+    rows = [
+        (
+            f"{stratum.name} (E {figure(stratum.evidence, 2)})" if number == 0 else "",
+            metric.metric,
+            f"{metric.candidate_bad} bad of {metric.candidate_events}",
+            f"{metric.baseline_bad} bad of {metric.baseline_events}",
+            f"{100 * metric.allowed:g} %",
+            figure(metric.evidence, 2),
+            figure(metric.proof, 2),
+            "yes" if metric.passes else "no",
+        )
+        for stratum in strata
+        for number, metric in enumerate(stratum.metrics)
+    ]
+    lines = table([(head, "<" if place in (0, 1, 7) else ">") for place, head in enumerate(heads)], rows)
+    return [*lines, "  shown, not required to pass; E of a class by itself at the warning holds the step"]
 
 
 def _facts(status: Status) -> list[str]:

@@ -110,10 +110,20 @@ class MetricView(msgspec.Struct, frozen=True, kw_only=True):
     passes: bool
 
 
+class StratumView(msgspec.Struct, frozen=True, kw_only=True):
+    """One class of requests by the size of their body: its name, E of this class by itself, and its metrics."""
+
+    name: str
+    evidence: float
+    metrics: list[MetricView] = []
+
+
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     """``reason`` is the short code, ``text`` the sentence for people, ``missing`` what promotion still needs.
 
     ``to_go_s``: when a hold should end if traffic goes on as it is; None when that cannot be foreseen.
+    ``strata`` are the classes of requests, empty unless the plan has any; ``stratum`` names the one that ``metric``
+    is about, None: all requests together.
     """
 
     verdict: VerdictName
@@ -127,6 +137,8 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str] = []
     notes: list[str] = []
     to_go_s: float | None = None
+    strata: list[StratumView] = []
+    stratum: str | None = None
 
 
 class ParityView(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,6 +78,13 @@ class Copies(_Strict):
     soak: bool = False
 
 
+class Strata(_Strict):
+    """Classes of requests by the size of their body; ``edges`` in bytes, rising."""
+
+    by: Literal["body_bytes"]
+    edges: Annotated[list[int], Field(min_length=1)]
+
+
 class PlanDocument(_Strict):
     """Percent for weights and shares, seconds for durations."""
 
@@ -90,6 +97,7 @@ class PlanDocument(_Strict):
     slo: Slo
     parity: Parity | None = None
     copies: Copies = Copies()
+    strata: Strata | None = None
     min_step_s: Seconds | None = None
     max_step_s: Seconds | None = None
     min_events: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
@@ -156,6 +164,7 @@ def _build(parsed: PlanDocument) -> Plan:
         declared_differences=tuple(parsed.declared_differences),
         preset=parsed.preset,
         rule=rule,
+        strata=() if parsed.strata is None else tuple(parsed.strata.edges),
         **durations,
     )
 

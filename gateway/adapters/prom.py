@@ -76,7 +76,7 @@ class GatewayCollector(Collector):
     def _judging(self) -> Iterable[Metric]:
         verdict = self._analyst.verdict
         if verdict is not None:
-            yield _gauge(metrics.GATEWAY_EVIDENCE, {(str(row.metric),): row.evidence for row in verdict.rows})
+            yield _gauge(metrics.GATEWAY_EVIDENCE, {(str(m),): part for m, part in verdict.parts().items()})
         age = self._conductor.clock.wall() - self._analyst.last_look
         yield _gauge(metrics.GATEWAY_JUDGE_AGE, {(): age})
 

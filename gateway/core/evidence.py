@@ -1,4 +1,4 @@
-"""Counts per window, arm and lane, merged from any number of workers, and closed in order.
+"""Counts per window, arm, lane and class of requests, merged from any number of workers, and closed in order.
 
 Two rules keep the numbers honest. An event belongs to the window in which its request arrived. A window is closed
 once no worker can still add to it: nothing that arrived before its end is open anywhere, or its end is one time-out
@@ -7,7 +7,7 @@ old. What comes later is counted as late and judged nowhere.
 Addition commutes, so any order and grouping of reports gives the same closed windows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gateway.core.plan import MetricId
@@ -33,35 +33,49 @@ _ATTEMPTS = (Count.OK, Count.FAILED, Count.DEADLINE, Count.REFUSED, Count.REFUSE
 
 @dataclass(slots=True)
 class ClosedWindow:
-    """One window that nobody can add to any more."""
+    """One window that nobody can add to any more. ``stratum`` None: of all requests.
+
+    strata: the same counts by class of requests, one entry a class; empty where requests are not told apart.
+    """
 
     window: int
     tallies: dict[Key, Tally]
+    strata: tuple[dict[Key, Tally], ...] = ()
 
-    def sum(self, role: Role, *counts: Count) -> int:
+    def sum(self, role: Role, *counts: Count, stratum: int | None = None) -> int:
         """Events of ``role`` over its judged lanes."""
-        return sum(
-            self.tallies[role, lane][c] for lane in JUDGED_LANES[role] if (role, lane) in self.tallies for c in counts
-        )
+        tallies = self._of(stratum)
+        return sum(tallies[role, lane][c] for lane in JUDGED_LANES[role] if (role, lane) in tallies for c in counts)
 
-    def events(self, role: Role, metric: MetricId) -> tuple[int, int]:
+    def events(self, role: Role, metric: MetricId, stratum: int | None = None) -> tuple[int, int]:
         """(events, bad events) of one metric for one arm."""
         if metric in _LATENCY_COUNTS:
             n, bad = _LATENCY_COUNTS[metric]
-            return self.sum(role, n), self.sum(role, bad)
+            return self.sum(role, n, stratum=stratum), self.sum(role, bad, stratum=stratum)
         if metric is MetricId.ERROR:
-            return self.sum(role, *_ATTEMPTS), self.sum(role, Count.FAILED, Count.UNAVAILABLE)
+            failed = self.sum(role, Count.FAILED, Count.UNAVAILABLE, stratum=stratum)
+            return self.sum(role, *_ATTEMPTS, stratum=stratum), failed
         if metric is MetricId.REFUSED:
-            return self.sum(role, Count.OK, Count.REFUSED), self.sum(role, Count.REFUSED)
+            refused = self.sum(role, Count.REFUSED, stratum=stratum)
+            return self.sum(role, Count.OK, stratum=stratum) + refused, refused
         if role is Role.BASELINE:  # parity is a property of the candidate's answers
             return 0, 0
         # Pairs of both directions: a copy to the baseline was answered to the client by the candidate.
-        pairs = [self.tallies[key] for key in self.tallies if key[0] is Role.CANDIDATE]
+        pairs = [tally for key, tally in self._of(stratum).items() if key[0] is Role.CANDIDATE]
         return sum(t[Count.PAIRS] for t in pairs), sum(t[Count.PAIRS_BAD] for t in pairs)
 
-    def cells(self, metrics: tuple[MetricId, ...]) -> dict[MetricId, Cell]:
+    def cells(self, metrics: tuple[MetricId, ...], stratum: int | None = None) -> dict[MetricId, Cell]:
         """What the decision rule reads of this window."""
-        return {m: Cell(*self.events(Role.CANDIDATE, m), *self.events(Role.BASELINE, m)) for m in metrics}
+        return {
+            m: Cell(*self.events(Role.CANDIDATE, m, stratum), *self.events(Role.BASELINE, m, stratum)) for m in metrics
+        }
+
+    def cells_by_stratum(self, metrics: tuple[MetricId, ...]) -> tuple[dict[MetricId, Cell], ...]:
+        """The same of each class."""
+        return tuple(self.cells(metrics, stratum) for stratum in range(len(self.strata)))
+
+    def _of(self, stratum: int | None) -> Mapping[Key, Tally]:
+        return self.tallies if stratum is None else self.strata[stratum]
 
 
 @dataclass(slots=True)
@@ -72,13 +86,17 @@ class _Worker:
 
 @dataclass(slots=True)
 class Evidence:
-    """The open windows of one epoch. ``timeout_s`` bounds how long an answer can be outstanding."""
+    """The open windows of one epoch. ``timeout_s`` bounds how long an answer can be outstanding.
+
+    strata: how many classes of requests are told apart, 0: none are. What names a higher one is of the last.
+    """
 
     epoch: int
     width_s: float
     timeout_s: float
     first_window: int
-    _windows: dict[int, dict[Key, Tally]] = field(default_factory=dict)
+    strata: int = 0
+    _windows: dict[int, ClosedWindow] = field(default_factory=dict)
     _workers: dict[str, _Worker] = field(default_factory=dict)
     totals: dict[Key, Tally] = field(default_factory=dict)
     late_events: int = 0
@@ -92,16 +110,16 @@ class Evidence:
         if report.epoch != self.epoch:
             return
         for counts in report.windows:
-            self._count(counts.window, (counts.role, counts.lane), counts.tally)
+            self._count(counts.window, (counts.role, counts.lane), counts.tally, counts.stratum)
         self._workers[report.name] = _Worker(min(report.at, report.open_since or report.at))
 
-    def add_pair(self, *, epoch: int, window: int, lane: Lane, bad: bool) -> bool:
+    def add_pair(self, *, epoch: int, window: int, lane: Lane, bad: bool, stratum: int = 0) -> bool:
         """Counts one compared pair; False when its window is closed or its epoch is past."""
         if epoch != self.epoch:
             return False
         tally = empty_tally()
         tally[Count.PAIRS], tally[Count.PAIRS_BAD] = 1, int(bad)
-        return self._count(window, (Role.CANDIDATE, lane), tally)
+        return self._count(window, (Role.CANDIDATE, lane), tally, stratum)
 
     def expect(self, name: str) -> None:
         """A worker that is attached but has not reported yet: windows wait for its first word."""
@@ -119,23 +137,32 @@ class Evidence:
         while self.next_window < ready_to:
             window = self.next_window
             self.next_window += 1
-            yield ClosedWindow(window, self._windows.pop(window, {}))
+            yield self._windows.pop(window) if window in self._windows else self._empty(window)
 
     def total(self, role: Role, lane: Lane, *counts: Count) -> int:
         """Events since this epoch began, closed windows or not."""
         tally = self.totals.get((role, lane))
         return sum(tally[c] for c in counts) if tally else 0
 
-    def _count(self, window: int, key: Key, tally: Tally) -> bool:
+    def _empty(self, window: int) -> ClosedWindow:
+        return ClosedWindow(window, {}, tuple({} for _ in range(self.strata)))
+
+    def _count(self, window: int, key: Key, tally: Tally, stratum: int) -> bool:
         if window < self.first_window:  # arrived before judging began: nobody's evidence, and not late either
             return False
-        total = self.totals.setdefault(key, empty_tally())
-        for i, n in enumerate(tally):
-            total[i] += n
+        _add(self.totals, key, tally)
         if window < self.next_window:
             self.late_events += sum(tally[c] for c in _ATTEMPTS) + tally[Count.PAIRS]
             return False
-        target = self._windows.setdefault(window, {}).setdefault(key, empty_tally())
-        for i, n in enumerate(tally):
-            target[i] += n
+        if (target := self._windows.get(window)) is None:
+            target = self._windows[window] = self._empty(window)
+        _add(target.tallies, key, tally)
+        if self.strata:
+            _add(target.strata[min(stratum, self.strata - 1)], key, tally)
         return True
+
+
+def _add(tallies: dict[Key, Tally], key: Key, tally: Tally) -> None:
+    target = tallies.setdefault(key, empty_tally())
+    for i, n in enumerate(tally):
+        target[i] += n

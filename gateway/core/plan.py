@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from gateway.core.strata import edge_problems
 from gateway.core.types import FULL_WEIGHT
 
 
@@ -121,6 +122,7 @@ class Plan:
     soak: allow more copies than the next step's weight warrants.
     control_at_full: False gives up the baseline as control at 100 % (the verdict says so).
     residual: basis points that stay on the baseline at 100 % for as long as it is the control.
+    strata: edges of classes by the size of a request's body, bytes, rising; empty: all requests are judged together.
     """
 
     rollout: str
@@ -143,9 +145,11 @@ class Plan:
     declared_differences: tuple[str, ...] = ()
     preset: str = "default"
     rule: RuleParameters = field(default_factory=RuleParameters)
+    strata: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         problems = [*_step_problems(self), *_metric_problems(self), *_duration_problems(self)]
+        problems += edge_problems(self.strata)
         if problems:
             raise PlanError(problems)
 

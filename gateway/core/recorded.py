@@ -4,12 +4,21 @@ Readers take a line for what it is, foreign bytes: fields that they do not know 
 format, or with a field of another type, gives nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, Literal, TypeVar
 
 from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
-from gateway.core.findings import Blamed, BreakerCounts, CompileCounts, MetricRow, Rule, Verdict, VerdictName
+from gateway.core.findings import (
+    Blamed,
+    BreakerCounts,
+    CompileCounts,
+    MetricRow,
+    Rule,
+    StratumFinding,
+    Verdict,
+    VerdictName,
+)
 from gateway.core.plan import MetricId
 
 FORMAT: Final = 1
@@ -40,23 +49,31 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
         "rule": verdict.rule,
         "evidence": verdict.evidence,
         "bar": verdict.bar,
-        "metrics": {
-            str(row.metric): {
-                "candidate": [row.n_c, row.k_c],
-                "baseline": [row.n_b, row.k_b],
-                "allowed": row.allowed,
-                "limit_ms": row.limit_ms,
-                "windows": row.windows,
-                "evidence": row.evidence,
-                "proof": row.proof,
-                "proof_bar": row.proof_bar,
-                "passes": row.passes,
-            }
-            for row in verdict.rows
-        },
+        "metrics": _rows_data(verdict.rows),
         "notes": list(verdict.notes),
         "breaker": asdict(verdict.breaker) if verdict.breaker else None,
         "compiles": asdict(verdict.compiles) if verdict.compiles else None,
+        "strata": [
+            {"name": each.name, "evidence": each.evidence, "metrics": _rows_data(each.rows)} for each in verdict.strata
+        ],
+        "stratum": verdict.stratum,
+    }
+
+
+def _rows_data(rows: Iterable[MetricRow]) -> dict[str, Any]:
+    return {
+        str(row.metric): {
+            "candidate": [row.n_c, row.k_c],
+            "baseline": [row.n_b, row.k_b],
+            "allowed": row.allowed,
+            "limit_ms": row.limit_ms,
+            "windows": row.windows,
+            "evidence": row.evidence,
+            "proof": row.proof,
+            "proof_bar": row.proof_bar,
+            "passes": row.passes,
+        }
+        for row in rows
     }
 
 
@@ -115,12 +132,25 @@ def _verdict(data: Data) -> Verdict:
         rule=_RULES[data["rule"]] if data["rule"] is not None else None,
         evidence=_number(data["evidence"]),
         bar=bar,
-        rows=tuple(_row(name, _mapping(row), bar) for name, row in _mapping(data["metrics"]).items()),
+        rows=_rows(data["metrics"], bar),
         missing=(),
         notes=_texts(data["notes"]),
         breaker=_breaker(_mapping(data["breaker"])) if data["breaker"] is not None else None,
         compiles=_compiles(_mapping(data["compiles"])) if data["compiles"] is not None else None,
+        # Not in older lines.
+        strata=tuple(_stratum(_mapping(each), bar) for each in data.get("strata", ())),
+        stratum=None if data.get("stratum") is None else _text(data["stratum"]),
     )
+
+
+def _stratum(data: Data, bar: float) -> StratumFinding:
+    return StratumFinding(
+        name=_text(data["name"]), evidence=_number(data["evidence"]), rows=_rows(data["metrics"], bar)
+    )
+
+
+def _rows(data: object, bar: float) -> tuple[MetricRow, ...]:
+    return tuple(_row(name, _mapping(row), bar) for name, row in _mapping(data).items())
 
 
 def _blamed(name: object) -> Blamed | None:

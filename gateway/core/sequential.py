@@ -93,11 +93,23 @@ def reference_rate(
     trail_n, trail_k = trail
     if trail_n < rule.control_min:
         return None
-    held_to = max(allowed, padded(trail_k / trail_n, rule))
     window_n, window_k = window
-    if window_k >= rule.control_window_bad:
-        held_to = max(held_to, padded(window_k / window_n, rule))
-    return held_to
+    window_rate = window_k / window_n if window_k >= rule.control_window_bad else None
+    return held_beside(allowed, trail_k / trail_n, window_rate, rule)
+
+
+def held_beside(
+    allowed: float, trail_rate: float, window_rate: float | None, rule: RuleParameters, *, margin: float = 0.0
+) -> float:
+    """The same from the baseline's rates.
+
+    window_rate: None where there are too few bad events in the window to say more. margin: how much ``trail_rate`` may
+    be too low by chance; of account only where that rate, and not the limit, is what the candidate is held to.
+    """
+    if (beside := padded(trail_rate, rule)) > allowed:
+        beside = padded(min(1.0, trail_rate + margin), rule)
+    held_to = max(allowed, beside)
+    return held_to if window_rate is None else max(held_to, padded(window_rate, rule))
 
 
 def factor(component: Component, n: int, k: int, held_to: float, allowed: float, rule: RuleParameters) -> float:
@@ -136,6 +148,10 @@ class Trail:
             n, k, seen = n + window_n, k + window_k, seen + 1
         return n, k
 
+    def kept(self) -> int:
+        """Events of all windows that are kept, whatever ``total`` reaches back to."""
+        return sum(n for n, _ in self._cells)
+
     def state(self) -> list[tuple[int, int]]:
         return list(self._cells)
 
@@ -166,11 +182,11 @@ class MetricEvidence:
         self.bad_windows += cell.k_c > 0
         self.trail.add(cell.n_b, cell.k_b)
         trail = self.trail.total()
-        held_to = self._held_to(cell, trail)
+        held_to = self._held_to(cell, trail, wide=False)
         self._bet(cell, held_to, wide=False)
         self.wide = self.wide + cell
         if closes_wide:
-            self._bet(self.wide, self._held_to(self.wide, trail), wide=True)
+            self._bet(self.wide, self._held_to(self.wide, trail, wide=True), wide=True)
             self.wide = EMPTY
             self._refill_wealth(1)
         return held_to
@@ -186,7 +202,7 @@ class MetricEvidence:
             for c, wealth in zip(self._components, self.wealth, strict=True)
         )
 
-    def _held_to(self, cell: Cell, trail: tuple[int, int]) -> float | None:
+    def _held_to(self, cell: Cell, trail: tuple[int, int], *, wide: bool) -> float | None:
         if not self.control:
             return self.allowed
         return reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, self._rule)
@@ -227,6 +243,11 @@ class MetricEvidence:
         self.trail.restore(saved["trail"])
 
 
+def wide_windows_of(plan: Plan) -> float:
+    """How many wide windows the plan's horizon holds."""
+    return plan.horizon_s / (plan.rule.window_s * plan.rule.wide_windows)
+
+
 class EvidenceAgainst:
     """The bets on all metrics of a plan, through all steps: alpha is spent once for the whole run.
 
@@ -238,10 +259,14 @@ class EvidenceAgainst:
         self._rule = rule
         self._next = first_window
         self._started = False
-        horizon_wide = plan.horizon_s / (rule.window_s * rule.wide_windows)
+        horizon_wide = wide_windows_of(plan)
         weights = sum(METRIC_WEIGHT[limit.metric] for limit in plan.metrics)
         self.weight = {limit.metric: METRIC_WEIGHT[limit.metric] / weights for limit in plan.metrics}
         self.metrics = {limit.metric: MetricEvidence(limit, rule, horizon_wide=horizon_wide) for limit in plan.metrics}
+        self.strata: tuple[EvidenceAgainst, ...] = ()
+        """The same by class of requests, where the plan has strata (stratified.py)."""
+        self.held_in_strata: tuple[dict[MetricId, float | None], ...] = ()
+        """What each metric was held to in the window closed last, class by class."""
 
     @property
     def next_window(self) -> int:
@@ -253,12 +278,21 @@ class EvidenceAgainst:
         for metric, evidence in self.metrics.items():
             evidence.control = on and HAS_CONTROL[metric]
 
-    def close(self, window: int, cells: Mapping[MetricId, Cell]) -> dict[MetricId, float | None]:
-        """Books a window; what each metric was held to in it. ValueError when the window is closed already."""
+    def close(
+        self, window: int, cells: Mapping[MetricId, Cell], strata: Sequence[Mapping[MetricId, Cell]] = ()
+    ) -> dict[MetricId, float | None]:
+        """Books a window; what each metric was held to in it. ValueError when the window is closed already.
+
+        strata: the same window by class of requests; of use only where the plan has any.
+        """
+        self.begin(window)
+        return self._close_next(cells)
+
+    def begin(self, window: int) -> None:
+        """Books what lies before ``window`` as empty. ValueError when the window is closed already."""
         if window < self._next:
             raise ValueError(f"window: {window} is closed; the next is {self._next}")
         self._cross_gap(window)
-        return self._close_next(cells)
 
     def _close_next(self, cells: Mapping[MetricId, Cell]) -> dict[MetricId, float | None]:
         self._next += 1
@@ -302,17 +336,26 @@ class EvidenceAgainst:
         """
         return sum(self.weight[metric] * evidence.value(wide_open=False) for metric, evidence in self.metrics.items())
 
-    def leading(self) -> MetricId:
-        """The metric that contributes most: the reason given to people."""
+    def contributions_in(self, stratum: int) -> dict[MetricId, float]:
+        """Each metric's part of E in one class of requests. LookupError where there is no such class."""
+        raise LookupError(f"stratum: {stratum}; this plan has no classes of requests")
+
+    def lead(self) -> tuple[int | None, MetricId]:
+        """(class of requests, metric) that contribute most: the reason given to people. None: over all requests."""
         contributions = self.contributions()
-        return max(contributions, key=lambda metric: contributions[metric])
+        return None, max(contributions, key=lambda metric: contributions[metric])
+
+    def leading(self) -> MetricId:
+        """The metric that contributes most, wherever."""
+        return self.lead()[1]
 
     def convicts(self) -> MetricId | None:
-        """The leading metric when E has reached 1/alpha and that metric was bad in enough windows; else None."""
-        contributions = self.contributions()
-        leading = max(contributions, key=lambda metric: contributions[metric])
-        reached = sum(contributions.values()) >= 1.0 / self._rule.alpha_rollback
-        return leading if reached and self.metrics[leading].bad_windows >= self._rule.min_bad_windows else None
+        """The leading metric when E has reached 1/alpha and it was bad in enough windows there; else None."""
+        if self.total() < 1.0 / self._rule.alpha_rollback:
+            return None
+        stratum, leading = self.lead()
+        seen = self.metrics if stratum is None else self.strata[stratum].metrics
+        return leading if seen[leading].bad_windows >= self._rule.min_bad_windows else None
 
     def checkpoint(self) -> dict[str, object]:
         return {

@@ -39,6 +39,7 @@ class Snapshot:
     reverse_copies: share of candidate-served judged requests copied to the baseline (parity only).
     candidate_was_ready: the candidate has been ready once in this epoch; before that, its absence is nobody's fault.
     judging: false in idle and after the end of a run: nothing is compared or sent to the candidate.
+    strata: edges of classes by the size of a request's body, bytes; empty: requests are not told apart.
     """
 
     version: int
@@ -56,6 +57,7 @@ class Snapshot:
     model: str
     key_header: str | None
     judging: bool
+    strata: tuple[int, ...] = ()
 
     def arm(self, role: Role) -> ArmSnapshot:
         """The arm that plays ``role``; LookupError when there is no candidate."""
@@ -122,12 +124,13 @@ class Ack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCounts:
-    """Additions to one window since the last report."""
+    """Additions to one window since the last report, of one class of requests (core/strata.py)."""
 
     window: int
     role: Role
     lane: Lane
     tally: Tally
+    stratum: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +198,7 @@ class Pair:
     body_hash: bytes
     baseline: Answer
     candidate: Answer
+    stratum: int = 0
 
 
 ToWorker = WorkerSetup | Snapshot | Drain

@@ -20,19 +20,24 @@ from gateway.core.findings import (
     Gap,
     MetricRow,
     Rule,
+    StratumFinding,
     Verdict,
     VerdictName,
     breaker_sentence,
     evidence_sentence,
+    find_row,
     metric_sentence,
     read_breaker,
     read_compiles,
     read_rows,
+    read_strata,
     recompile_sentence,
 )
 from gateway.core.plan import MetricId, Plan
-from gateway.core.sequential import Cell, EvidenceAgainst
+from gateway.core.sequential import Cell
 from gateway.core.step import Quad, Step, StepTerms, resume_step
+from gateway.core.step_strata import StepStrata
+from gateway.core.stratified import Strata, evidence_against
 from gateway.core.types import FULL_WEIGHT, MOST_SHAPES
 
 __all__ = ["Judge", "MetricRow", "Verdict", "VerdictName"]
@@ -60,7 +65,7 @@ _RULES: Final[tuple[Rule, ...]] = ("recompile", "breaker", "evidence")
 class _Stop:
     """A rule has fired: what it names and what it saw then.
 
-    rows, breaker, compiles: the numbers behind the text, as they were then.
+    rows, breaker, compiles, strata: the numbers behind the text, as they were then.
     """
 
     metric: Blamed
@@ -69,6 +74,8 @@ class _Stop:
     rows: tuple[MetricRow, ...] = ()
     breaker: BreakerCounts | None = None
     compiles: CompileCounts | None = None
+    strata: tuple[StratumFinding, ...] = ()
+    stratum: str | None = None
 
 
 class Judge:
@@ -80,12 +87,13 @@ class Judge:
 
     def __init__(self, plan: Plan, *, first_window: int, resume: Mapping[str, Any] | None = None) -> None:
         self._plan = plan
-        self._against = EvidenceAgainst(plan, first_window=first_window)
+        self._against = evidence_against(plan, first_window=first_window)
         self._watch = BreakerWatch(threshold=plan.rule.breaker_threshold, hold_s=plan.rule.breaker_hold_s)
         self._pulse = Pulse.QUIET
         self._recent: deque[Quad] = deque(maxlen=RECENT_S)
         self._stops: dict[Rule, _Stop] = {}
         self._step: Step | None = None
+        self._strata = StepStrata(plan)
         self._shapes: tuple[str, ...] = ()
         if resume is not None:
             self._restore(resume)
@@ -124,6 +132,7 @@ class Judge:
             baking=baking,
         )
         self._step = self._step.following(terms) if self._step else Step(plan=self._plan, terms=terms)
+        self._strata.start(terms)
 
     def close_window(
         self,
@@ -135,6 +144,7 @@ class Judge:
         refused_unchecked: Quad = (0, 0, 0, 0),
         excused: int = 0,
         shapes: tuple[str, ...] = (),
+        strata: Strata = (),
     ) -> None:
         """Books a closed window. Metrics without a cell had no event; metrics that the plan does not use are ignored.
 
@@ -142,6 +152,7 @@ class Judge:
         excused: answers that met a compile and are in no latency metric. shapes: those that compiled so far in this
             run, most often first; after a restart, since then.
         refused_unchecked: candidate n, k, baseline n, k of refusals that could not be put to the baseline.
+        strata: the same cells by class of requests, where the plan has any.
         ValueError when the window is closed already or the counts of refusals are impossible; nothing is booked then.
         """
         step = self._present_step()
@@ -151,12 +162,13 @@ class Judge:
         first_open, in_step = self._against.next_window, window >= step.terms.window
         if in_step:  # windows of the step before are held to what that step was held to
             self._against.set_control(step.terms.control)
-        held_to = self._against.close(window, cells)
+        held_to = self._against.close(window, cells, strata)
         self._shapes = tuple(dict.fromkeys((*shapes, *self._shapes)))[:MOST_SHAPES]
         if in_step:
             step.cross_gap(first_open, window)
             step.count(compiles=compiles, answered=answered, excused=excused, refused_unchecked=refused_unchecked)
             step.close(window, cells, held_to)
+            self._strata.close(first_open, window, strata, self._against.held_in_strata)
         else:
             step.count_before(compiles=compiles, answered=answered)
         self._check_recompiles(step)
@@ -195,10 +207,20 @@ class Judge:
         age, longest = now - step.terms.started, step.terms.longest_age_s(self._plan)
         if age > longest:
             text = f"Not settled after {age:.0f} s (limit {longest:g} s); a person decides. {text}"
-            return self._say(VerdictName.INCONCLUSIVE, "stuck", text, gaps[0].metric, missing=missing)
+            return self._say(
+                VerdictName.INCONCLUSIVE, "stuck", text, gaps[0].metric, missing=missing, stratum=gaps[0].stratum
+            )
         comes = all(gap.reason in _COMES for gap in gaps)
         to_go_s = step.to_go_s(now=now, next_window=self._against.next_window) if comes else None
-        return self._say(VerdictName.HOLD, gaps[0].reason, text, gaps[0].metric, missing=missing, to_go_s=to_go_s)
+        return self._say(
+            VerdictName.HOLD,
+            gaps[0].reason,
+            text,
+            gaps[0].metric,
+            missing=missing,
+            to_go_s=to_go_s,
+            stratum=gaps[0].stratum,
+        )
 
     @property
     def next_window(self) -> int:
@@ -222,11 +244,14 @@ class Judge:
                     "rows": [asdict(row) for row in stop.rows],
                     "breaker": asdict(stop.breaker) if stop.breaker else None,
                     "compiles": asdict(stop.compiles) if stop.compiles else None,
+                    **({"strata": [asdict(each) for each in stop.strata]} if stop.strata else {}),
+                    **({"stratum": stop.stratum} if stop.stratum else {}),
                 }
                 for rule, stop in self._stops.items()
             },
             "step": self._step.checkpoint() if self._step else None,
             "shapes": list(self._shapes),
+            **({"strata": self._strata.checkpoint()} if self._plan.strata else {}),
         }
 
     def _present_step(self) -> Step:
@@ -244,8 +269,15 @@ class Judge:
     def _check_evidence(self, step: Step) -> None:
         metric = self._against.convicts()
         if metric is not None and "evidence" not in self._stops:
-            row = next(row for row in step.rows(self._against.contributions()) if row.metric is metric)
-            self._stop("evidence", metric, evidence_sentence(row, self._against.total()))
+            stratum = self._strata.name(self._against.lead()[0])
+            row = self._row(metric, stratum)
+            assert row is not None, "every metric of the plan has a row in every class"
+            text = evidence_sentence(row, self._against.total(), stratum)
+            self._stop("evidence", metric, text, stratum=stratum)
+
+    def _row(self, metric: MetricId | None, stratum: str | None) -> MetricRow | None:
+        rows = self._present_step().rows(self._against.contributions())
+        return find_row(rows, self._strata.findings(self._against) if stratum else (), metric, stratum)
 
     def _stop(
         self,
@@ -255,10 +287,17 @@ class Judge:
         *,
         breaker: BreakerCounts | None = None,
         compiles: CompileCounts | None = None,
+        stratum: str | None = None,
     ) -> None:
-        rows = self._step.rows(self._against.contributions()) if self._step else ()
         self._stops[rule] = _Stop(
-            metric=metric, text=text, evidence=self._against.total(), rows=rows, breaker=breaker, compiles=compiles
+            metric=metric,
+            text=text,
+            evidence=self._against.total(),
+            rows=self._step.rows(self._against.contributions()) if self._step else (),
+            breaker=breaker,
+            compiles=compiles,
+            strata=self._strata.findings(self._against),
+            stratum=stratum,
         )
 
     def _suspicions(self) -> list[Gap]:
@@ -267,7 +306,9 @@ class Judge:
         evidence = self._against.total_if_closed()
         if evidence >= rule.warn:
             text = f"evidence against the candidate: {evidence:.3g}, must be below {rule.warn:g}"
-            gaps.append(Gap(reason="suspect", text=text, metric=self._against.leading()))
+            stratum, metric = self._against.lead()
+            gaps.append(Gap(reason="suspect", text=text, metric=metric, stratum=self._strata.name(stratum)))
+        gaps += self._strata.suspicions(self._against)
         for name, breaker, reason in (
             ("candidate", self._watch.candidate, "breaker_rising"),
             ("baseline", self._watch.baseline, "baseline_out_of_slo"),
@@ -288,8 +329,11 @@ class Judge:
         stop: _Stop | None = None,
         missing: tuple[str, ...] = (),
         to_go_s: float | None = None,
+        stratum: str | None = None,
     ) -> Verdict:
         step = self._present_step()
+        rows = (stop.rows if stop else ()) or step.rows(self._against.contributions())
+        strata = (stop.strata if stop else ()) or self._strata.findings(self._against)
         return Verdict(
             name=name,
             reason=reason,
@@ -298,18 +342,19 @@ class Judge:
             rule=rule,
             evidence=stop.evidence if stop else self._against.total(),
             bar=1.0 / self._plan.rule.alpha_rollback,
-            rows=(stop.rows if stop else ()) or step.rows(self._against.contributions()),
+            rows=rows,
             missing=missing,
-            notes=tuple(step.notes()),
+            notes=(*step.notes(), *self._strata.notes(rows, strata)),
             to_go_s=to_go_s,
             breaker=stop.breaker if stop else self._breaker_counts(),
             compiles=stop.compiles if stop else None,
+            strata=strata,
+            stratum=stop.stratum if stop else stratum,
         )
 
     def _lacking_text(self, gap: Gap) -> str:
-        rows = self._present_step().rows(self._against.contributions())
-        seen = next((f" {metric_sentence(row)}." for row in rows if row.metric is gap.metric), "")
-        return f"{gap.text}.{seen}"
+        row = self._row(gap.metric, gap.stratum)
+        return f"{gap.text}." if row is None else f"{gap.text}. {metric_sentence(row, gap.stratum)}."
 
     def _proven_text(self, step: Step, now: float) -> str:
         rows = [row for row in step.rows(self._against.contributions()) if step.is_required(row.metric)]
@@ -339,7 +384,8 @@ class Judge:
     def _fingerprint(self) -> dict[str, object]:
         """The parts of the plan that give the saved numbers their meaning."""
         allowed = {str(limit.metric): limit.allowed for limit in self._plan.metrics}
-        return {"rollout": self._plan.rollout, "window_s": self._plan.rule.window_s, "allowed": allowed}
+        strata = {"strata": list(self._plan.strata)} if self._plan.strata else {}
+        return {"rollout": self._plan.rollout, "window_s": self._plan.rule.window_s, "allowed": allowed, **strata}
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         if saved.get("format") != CHECKPOINT_FORMAT:
@@ -354,6 +400,7 @@ class Judge:
                 self._recent.append((int(n_c), int(k_c), int(n_b), int(k_b)))
             self._stops = {rule: _read_stop(saved["stops"][rule]) for rule in _RULES if rule in saved["stops"]}
             self._step = resume_step(self._plan, saved["step"]) if saved["step"] is not None else None
+            self._strata.restore(saved.get("strata", ()))
             self._shapes = tuple(str(shape) for shape in saved.get("shapes", ()))  # not in older checkpoints
         except (KeyError, TypeError) as error:
             raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error
@@ -369,4 +416,6 @@ def _read_stop(saved: Mapping[str, Any]) -> _Stop:
         rows=read_rows(saved.get("rows", ())),
         breaker=read_breaker(saved.get("breaker")),
         compiles=read_compiles(saved.get("compiles")),
+        strata=read_strata(saved.get("strata", ())),
+        stratum=saved.get("stratum"),
     )

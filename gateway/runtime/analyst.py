@@ -14,6 +14,7 @@ from gateway.core.histogram import Histogram
 from gateway.core.plan import MetricId, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
+from gateway.core.strata import count_of
 from gateway.core.types import FULL_WEIGHT, MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
 from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
 
@@ -175,6 +176,7 @@ class Analyst:
             width_s=window_s,
             timeout_s=self._answer_timeout_s,
             first_window=window_of(now, window_s) + 1 if first_window is None else first_window,
+            strata=count_of(self._plan.strata) if self._plan is not None else 0,
         )
         for name in self._attached:
             self.evidence.expect(name)
@@ -246,7 +248,9 @@ class Analyst:
         if agrees is not None:
             self.ever.pairs += 1
             self.ever.pairs_bad += int(not agrees)
-            self.evidence.add_pair(epoch=pair.epoch, window=pair.window, lane=Lane.COPY, bad=not agrees)
+            self.evidence.add_pair(
+                epoch=pair.epoch, window=pair.window, lane=Lane.COPY, bad=not agrees, stratum=pair.stratum
+            )
 
     def look(self, now: float) -> Verdict | None:
         """Closes what can be closed and judges. None while nothing is judged. Never raises.
@@ -300,6 +304,7 @@ class Analyst:
                     answered=window.sum(Role.CANDIDATE, Count.OK),
                     refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
                     shapes=self.shapes,
+                    strata=window.cells_by_stratum(metrics),
                 )
             except Exception:
                 self._judge = Judge(plan, first_window=window.window, resume=before)
@@ -399,4 +404,5 @@ def tripped(worker: str, trip: BreakerCounts | None, seen: Verdict | None) -> Ve
         missing=(),
         notes=seen.notes if seen else (),
         breaker=trip if trip and trip.seconds else None,
+        strata=seen.strata if seen else (),
     )

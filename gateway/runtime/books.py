@@ -42,13 +42,15 @@ class Books:
         tallies.close(ticket, outcome, now, compiles=compiles, timed=timed, compiled=compiled)
         self._pulse(tallies, role, outcome)
 
-    def book(self, tallies: Tallies, role: Role, lane: Lane, arrived: float, outcome: Outcome) -> None:
+    def book(
+        self, tallies: Tallies, role: Role, lane: Lane, arrived: float, outcome: Outcome, stratum: int = 0
+    ) -> None:
         """The outcome of a request that was not sent to the arm it is charged to."""
-        tallies.add(role, lane, arrived, OUTCOME_COUNT[outcome])
+        tallies.add(role, lane, arrived, OUTCOME_COUNT[outcome], stratum)
         self._pulse(tallies, role, outcome)
 
-    def failed_over(self, tallies: Tallies, arrived: float) -> None:
-        tallies.add(Role.CANDIDATE, Lane.LIVE, arrived, Count.FAILED_OVER)
+    def failed_over(self, tallies: Tallies, arrived: float, stratum: int = 0) -> None:
+        tallies.add(Role.CANDIDATE, Lane.LIVE, arrived, Count.FAILED_OVER, stratum)
         if tallies is self.current:
             self.pulse.failed_over()
 

@@ -389,6 +389,7 @@ class Conductor:
             candidate=replace(candidate, role=Role.CANDIDATE, ready=self.health[candidate.name].ready),
             candidate_was_ready=self.candidate_was_ready,
             judging=serving,
+            strata=run.plan.strata if serving and run is not None else (),
         )
 
     async def keep_checkpoint(self) -> None:

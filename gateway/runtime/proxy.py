@@ -32,6 +32,7 @@ from gateway.core.leg import Head, SentLeg
 from gateway.core.snapshot import Answer as SideAnswer
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.split import Purpose
+from gateway.core.strata import stratum_of
 from gateway.core.types import OUTCOME_COUNT, Count, Lane, Role
 from gateway.ports import Clock
 from gateway.runtime.arms import Arms
@@ -123,6 +124,7 @@ class LiveRequest:
         "_moved",
         "_proxy",
         "_snapshot",
+        "_stratum",
         "_stream",
         "_tallies",
         "_ticket",
@@ -137,6 +139,11 @@ class LiveRequest:
         self._epoch = snapshot.epoch
         self._tallies = proxy.books.current
         self._arrived = proxy.clock.wall()
+        self._stratum = 0
+        if snapshot.strata:
+            outgoing = call.outgoing
+            length = outgoing.length if outgoing.more else len(outgoing.body)
+            self._stratum = stratum_of(snapshot.strata, length)
         self._legs: list[_LiveLeg | None] = [None, None]
         self._ticket: Ticket | None = None
         self._copy: Copy | None = None
@@ -151,7 +158,7 @@ class LiveRequest:
         if terms.judged:
             self._tallies.enter(self, self._arrived)
         if terms.judged and not terms.replayable:
-            self._tallies.add(terms.assigned, Lane.LIVE, self._arrived, Count.NOT_REPLAYABLE)
+            self._tallies.add(terms.assigned, Lane.LIVE, self._arrived, Count.NOT_REPLAYABLE, self._stratum)
         candidate = proxy.candidate_standing() if terms.assigned is Role.CANDIDATE else Standing.ABSENT
         now = proxy.clock.monotonic()
         self.perform(self.exchange.start(now, candidate=candidate, baseline=proxy.baseline_standing()))
@@ -239,7 +246,7 @@ class LiveRequest:
                 case Book():
                     self._book(effect)
                 case Saw(role, outcome):
-                    self._tallies.add(role, Lane.CLIENT, self._arrived, OUTCOME_COUNT[outcome])
+                    self._tallies.add(role, Lane.CLIENT, self._arrived, OUTCOME_COUNT[outcome], self._stratum)
                     self._tallies.leave(self)  # always the last thing that is counted
                 case Stream(leg):
                     self._begin_stream(leg)
@@ -253,9 +260,11 @@ class LiveRequest:
                 case Cancel(leg) | Discard(leg):
                     self._let_go(leg, at_once=isinstance(effect, Cancel))
                 case FailedOver():
-                    self._proxy.books.failed_over(self._tallies, self._arrived)
+                    self._proxy.books.failed_over(self._tallies, self._arrived, self._stratum)
                 case CopyTo(role):
-                    self._copy = self._proxy.shadow.offer(self.call, role, self._tallies, self._snapshot, self._arrived)
+                    self._copy = self._proxy.shadow.offer(
+                        self.call, role, self._tallies, self._snapshot, self._arrived, self._stratum
+                    )
                 case Drop() if self._ticket is not None:
                     self._tallies.drop(self._ticket)
                 case EndStream() | Break() | Drop():
@@ -269,7 +278,7 @@ class LiveRequest:
         outgoing = self.call.outgoing
         if send.counted:
             sent = None if outgoing.more else now
-            self._ticket = self._tallies.open(send.role, Lane.LIVE, self._arrived, sent)
+            self._ticket = self._tallies.open(send.role, Lane.LIVE, self._arrived, sent, self._stratum)
         elif self._ticket is not None:
             self._ticket.end(now)
         pool = proxy.arms.pool(send.role, Lane.LIVE)
@@ -298,7 +307,7 @@ class LiveRequest:
     def _book(self, book: Book) -> None:
         proxy = self._proxy
         if self._ticket is None:
-            proxy.books.book(self._tallies, book.role, Lane.LIVE, self._arrived, book.outcome)
+            proxy.books.book(self._tallies, book.role, Lane.LIVE, self._arrived, book.outcome, self._stratum)
             return
         proxy.books.close(
             self._tallies,

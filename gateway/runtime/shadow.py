@@ -56,9 +56,11 @@ class Shadow:
         self.copies = Budget(max_copies)
         self.bytes = Budget(max_bytes)
 
-    def offer(self, call: Call, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float) -> "Copy | None":
-        """Copy ``call`` to ``role``, or say in the counts why not."""
-        fate = self._obstacle(role, tallies, snapshot, arrived)
+    def offer(
+        self, call: Call, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float, stratum: int = 0
+    ) -> "Copy | None":
+        """Copy ``call``, of class ``stratum``, to ``role``, or say in the counts why not."""
+        fate = self._obstacle(role, tallies, snapshot, arrived, stratum)
         if fate is None and not self.copies.take(1):
             fate = "overflow"
         # Both answers are kept until they are compared.
@@ -70,11 +72,11 @@ class Shadow:
             if fate != "absent":
                 self.books.copy(tallies, role, fate)
             return None
-        copy = Copy(self, call, role, tallies, snapshot, arrived, size)
+        copy = Copy(self, call, role, tallies, snapshot, arrived, size, stratum)
         copy.send()
         return copy
 
-    def _obstacle(self, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float) -> str | None:
+    def _obstacle(self, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float, stratum: int) -> str | None:
         busy = self.arms.in_flight(role, Lane.LIVE, Lane.COPY)
         arm = snapshot.arm(role)
         if not self.routing.may_write(snapshot.epoch, arm, Lane.COPY) and not self.routing.tripped:
@@ -92,7 +94,7 @@ class Shadow:
             case Standing.ABSENT:
                 return "absent"
             case Standing.UNREADY | Standing.TRIPPED:
-                self.books.book(tallies, Role.CANDIDATE, Lane.COPY, arrived, Outcome.UNAVAILABLE)
+                self.books.book(tallies, Role.CANDIDATE, Lane.COPY, arrived, Outcome.UNAVAILABLE, stratum)
                 return "unavailable"
 
 
@@ -108,6 +110,7 @@ class Copy:
         snapshot: Snapshot,
         arrived: float,
         size: int,
+        stratum: int = 0,
     ) -> None:
         self._shadow = shadow
         self._call = call
@@ -116,8 +119,9 @@ class Copy:
         self._snapshot = snapshot
         self._arrived = arrived
         self._reserved = size
+        self._stratum = stratum
         self._arm = snapshot.arm(role)
-        self._ticket = tallies.open(role, Lane.COPY, arrived, shadow.clock.monotonic())
+        self._ticket = tallies.open(role, Lane.COPY, arrived, shadow.clock.monotonic(), stratum)
         self._is_sent = False
         self._leg: SentLeg | None = None
         self._head: Head | None = None
@@ -246,4 +250,5 @@ class Copy:
             body_hash=blake2b(self._call.outgoing.body, digest_size=16).digest(),
             baseline=live if to_candidate else copy,
             candidate=copy if to_candidate else live,
+            stratum=self._stratum,
         )

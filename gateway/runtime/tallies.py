@@ -1,4 +1,4 @@
-"""What is counted: per window, arm and lane, for one epoch at a time.
+"""What is counted: per window, arm, lane and class of requests, for one epoch at a time.
 
 An event belongs to the window in which its request arrived and is counted when its outcome is known. A latency limit
 is the exception: a request still open when it passes a limit is counted as bad for that limit at once, so that a hung
@@ -9,6 +9,7 @@ from typing import Final
 
 from gateway.core.histogram import Histogram
 from gateway.core.snapshot import LatencyCounts, WindowCounts
+from gateway.core.strata import MOST_STRATA
 from gateway.core.types import MOST_SHAPES, OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
 
 Limits = tuple[float | None, float | None, float | None]
@@ -17,6 +18,9 @@ Limits = tuple[float | None, float | None, float | None]
 _LATENCY: Final = ((Count.LAT50_N, Count.LAT50_BAD), (Count.LAT95_N, Count.LAT95_BAD), (Count.LAT99_N, Count.LAT99_BAD))
 _LANES: Final = tuple((role, lane) for role in Role for lane in Lane)
 _COLUMN: Final = {key: column for column, key in enumerate(_LANES)}
+_WIDTH: Final = len(_LANES)
+_PLACES: Final = tuple((role, lane, stratum) for stratum in range(MOST_STRATA) for role, lane in _LANES)
+"""What each column of a window counts; the first ``_WIDTH`` are all that there is without strata."""
 
 
 class Ticket:
@@ -92,9 +96,10 @@ class Tallies:
         """Everything about the request has been counted."""
         self._visits.pop(request, None)
 
-    def open(self, role: Role, lane: Lane, arrived: float, sent: float | None) -> Ticket:
+    def open(self, role: Role, lane: Lane, arrived: float, sent: float | None, stratum: int = 0) -> Ticket:
         """A request that arrived at wall time ``arrived`` is sent at monotonic time ``sent``, None: not all of it."""
-        ticket = Ticket(_COLUMN[role, lane], int(arrived // self.window_s), arrived, sent)
+        column = _COLUMN[role, lane] + stratum * _WIDTH
+        ticket = Ticket(column, int(arrived // self.window_s), arrived, sent)
         self._open[id(ticket)] = ticket
         return ticket
 
@@ -122,7 +127,7 @@ class Tallies:
         tally = self._tally(ticket.window, ticket.column)
         tally[OUTCOME_COUNT[outcome]] += 1
         tally[Count.COMPILES] += int(compiles > 0)
-        if compiled and _LANES[ticket.column][0] is Role.CANDIDATE:
+        if compiled and _PLACES[ticket.column][0] is Role.CANDIDATE:
             self._name_shapes(compiled)
         latency = ticket.age(now)
         match outcome:
@@ -149,9 +154,9 @@ class Tallies:
             if ticket.late:
                 self._uncount_late(ticket, self._tally(ticket.window, ticket.column))
 
-    def add(self, role: Role, lane: Lane, arrived: float, count: Count) -> None:
+    def add(self, role: Role, lane: Lane, arrived: float, count: Count, stratum: int = 0) -> None:
         """One event for which nothing was open."""
-        self._tally(window_of(arrived, self.window_s), _COLUMN[role, lane])[count] += 1
+        self._tally(window_of(arrived, self.window_s), _COLUMN[role, lane] + stratum * _WIDTH)[count] += 1
 
     def sweep(self, now: float) -> None:
         """Count every open request that has passed a limit since the last sweep."""
@@ -165,9 +170,9 @@ class Tallies:
     def take(self) -> tuple[list[WindowCounts], list[LatencyCounts]]:
         """Everything counted since the last time."""
         windows = [
-            WindowCounts(window=window, role=_LANES[column][0], lane=_LANES[column][1], tally=tally)
+            WindowCounts(window=window, role=role, lane=lane, tally=tally, stratum=stratum)
             for window, row in sorted(self._windows.items())
-            for column, tally in enumerate(row)
+            for (role, lane, stratum), tally in zip(_PLACES, row, strict=True)
             if tally is not None
         ]
         latencies = [
@@ -199,7 +204,7 @@ class Tallies:
     def _tally(self, window: int, column: int) -> Tally:
         row = self._windows.get(window)
         if row is None:
-            row = self._windows[window] = [None] * len(_LANES)
+            row = self._windows[window] = [None] * len(_PLACES)
         tally = row[column]
         if tally is None:
             tally = row[column] = empty_tally()
@@ -211,6 +216,7 @@ class Tallies:
                 self._compiled[shape] = self._compiled.get(shape, 0) + 1
 
     def _histogram(self, column: int) -> Histogram:
+        column %= _WIDTH  # for people, who read the classes together
         histogram = self._histograms[column]
         if histogram is None:
             histogram = self._histograms[column] = Histogram()
@@ -242,4 +248,4 @@ class Tallies:
 
 def _is_judged(column: int) -> bool:
     """Copies to the baseline serve parity alone; their latency is nobody's evidence."""
-    return _LANES[column] != (Role.BASELINE, Lane.COPY)
+    return _LANES[column % _WIDTH] != (Role.BASELINE, Lane.COPY)

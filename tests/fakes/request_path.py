@@ -75,8 +75,26 @@ class Stage:
         if new_epoch:
             self.books.begin_epoch(snapshot.epoch, snapshot.window_s, self.routing.route.limits)
 
-    def take(self, *, judged: bool = True, more: bool = False, key: bytes | None = None, **values: Any) -> LiveRequest:
-        outgoing = Outgoing(method="POST", target=b"/x", header_block=b"", body=b"body", length=4, more=more, epoch=1)
+    def take(
+        self,
+        *,
+        judged: bool = True,
+        more: bool = False,
+        key: bytes | None = None,
+        body: bytes = b"body",
+        length: int | None = 4,
+        **values: Any,
+    ) -> LiveRequest:
+        """``length`` is what the client said; it counts only while there is ``more``."""
+        outgoing = Outgoing(
+            method="POST",
+            target=b"/x",
+            header_block=b"",
+            body=body,
+            length=length if more else len(body),
+            more=more,
+            epoch=1,
+        )
         call = Call(
             path="/x",
             request_id="r1",

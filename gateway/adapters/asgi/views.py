@@ -139,6 +139,11 @@ def verdict_view(verdict: Verdict, now: float) -> admin.VerdictView:
         missing=list(verdict.missing),
         notes=list(verdict.notes),
         to_go_s=verdict.to_go_s,
+        strata=[
+            admin.StratumView(name=each.name, evidence=each.evidence, metrics=[_row(row) for row in each.rows])
+            for each in verdict.strata
+        ],
+        stratum=verdict.stratum,
     )
 
 

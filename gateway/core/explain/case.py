@@ -9,6 +9,7 @@ from gateway.core.figures import Figures
 from gateway.core.findings import MetricRow, Verdict
 from gateway.core.plan import LATENCY, MetricId
 from gateway.core.run import Rollout, Run
+from gateway.core.strata import in_requests
 
 LABELS: Final = ("Seen", "Limit", "Baseline", "Samples", "Rule", "Detail", "Clients", "Zero", "Missing")
 """Of the facts, in the order in which they stand."""
@@ -53,9 +54,12 @@ class Case:
         return self.rollout.run
 
     def row(self, metric: str | None) -> MetricRow | None:
-        """The verdict's row of ``metric``; None when it has none."""
-        rows = self.verdict.rows if self.verdict else ()
-        return next((row for row in rows if row.metric == metric), None)
+        """The verdict's row of ``metric``, in the class of requests that it is about; None when it has none."""
+        return self.verdict.row(metric) if self.verdict else None
+
+    def where(self, metric: str | None) -> str:
+        """`` in requests above 4096 B``; empty where the row is of all requests."""
+        return in_requests(self.verdict.stratum_of(metric)) if self.verdict else ""
 
     @property
     def since(self) -> str:

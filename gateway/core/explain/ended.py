@@ -59,7 +59,8 @@ def _judged_headline(case: Case, run: Run) -> str:
         return f"{start} by the rule {run.rule}."
     may = "may be" if row.metric is MetricId.REFUSED else "may"
     share = percent(row.k_c / row.n_c)
-    return f"{start}: {share} of the {events(row.metric)} {is_bad(row)}, {percent(row.allowed)} {may}."
+    what = f"{events(row.metric)}{case.where(row.metric)}"
+    return f"{start}: {share} of the {what} {is_bad(row)}, {percent(row.allowed)} {may}."
 
 
 def _origin(run: Run) -> str:

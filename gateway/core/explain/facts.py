@@ -11,7 +11,7 @@ from gateway.core.types import FULL_WEIGHT
 
 def of_row(case: Case, row: MetricRow) -> Iterator[Fact]:
     """Seen, limit, baseline and samples of one metric in the present step."""
-    what = events(row.metric)
+    what = events(row.metric) + case.where(row.metric)
     if row.n_c:
         yield Fact(label="Seen", text=f"{share_of(row.k_c, row.n_c)} {what} {is_bad(row)}.")
     else:
@@ -102,7 +102,8 @@ def _samples(case: Case, row: MetricRow) -> str:
     baseline = "" if row.metric is MetricId.PARITY else f", {row.n_b:,} of the baseline"
     windows = f"{row.windows} window{'' if row.windows == 1 else 's'} of {window_s:g} s"
     lanes = "" if row.metric is MetricId.PARITY else f" ({_lanes(case)})"
-    return f"{row.n_c:,} {events(row.metric)}{lanes} in {windows}{baseline}. {step_age(case)}"
+    what = f"{events(row.metric)}{case.where(row.metric)}"
+    return f"{row.n_c:,} {what}{lanes} in {windows}{baseline}. {step_age(case)}"
 
 
 def _lanes(case: Case) -> str:

@@ -4,7 +4,7 @@ import msgspec
 
 from ctl.layout import WIDTH
 from ctl.status_view import full, one_line
-from wire.admin import ParityView
+from wire.admin import ParityView, StratumView
 
 
 def test_line_of_an_idle_gateway(sample: Any) -> None:
@@ -30,6 +30,20 @@ def test_full_view_fits_100_columns_and_holds_everything(sample: Any) -> None:
         "w0 pid 42", "sqlite",
     ):  # fmt: skip
         assert part in text, part
+
+
+def test_classes_of_requests_are_shown_only_where_there_are_any(sample: Any) -> None:
+    """Each class has its name, its own E and its metrics, within 100 columns."""
+    status = sample["status"]()
+    assert "Requests" not in full(status)
+    names = ("up to 1048576 B", "1048577 to 16777216 B", "above 16777216 B")
+    strata = [StratumView(name=name, evidence=4.25, metrics=status.verdict.metrics) for name in names]
+    verdict = msgspec.structs.replace(status.verdict, strata=strata)
+    text = full(msgspec.structs.replace(status, verdict=verdict))
+    assert max(len(line) for line in text.splitlines()) <= WIDTH
+    rows = [line for line in text.splitlines() if "(E 4.2)" in line]
+    assert [row.partition(" (")[0] for row in rows] == list(names)
+    assert all("lat_p95" in row and "1 bad of 80" in row for row in rows)
 
 
 def test_unready_arm_is_loud(sample: Any) -> None:

@@ -54,6 +54,35 @@ def test_the_digest_follows_every_change() -> None:
     assert parse_plan({**DEMO, "max_step_s": 61}, "demo")[1] != parse_plan(DEMO, "demo")[1]
 
 
+def test_strata_are_off_by_default_and_part_of_the_digest() -> None:
+    """Edges are taken as they are written; a plan that tells requests apart is another plan."""
+    plain, digest = parse_plan(DEMO, "demo")
+    stratified, other = parse_plan({**DEMO, "strata": {"by": "body_bytes", "edges": [512, 4096]}}, "demo")
+    assert (plain.strata, stratified.strata) == ((), (512, 4096))
+    assert digest != other
+
+
+@pytest.mark.parametrize(
+    ("strata", "problem"),
+    [
+        ({"by": "body_bytes", "edges": []}, "strata.edges: "),
+        ({"by": "body_bytes"}, "strata.edges: "),
+        ({"edges": [512]}, "strata.by: "),
+        ({"by": "tokens", "edges": [512]}, "strata.by: 'tokens': Input should be 'body_bytes'"),
+        ({"by": "body_bytes", "edges": ["many"]}, "strata.edges.0: 'many': "),
+        ({"by": "body_bytes", "edges": [512, 512]}, "strata.edges: [512, 512] must rise"),
+        ({"by": "body_bytes", "edges": [0]}, "strata.edges: [0] must be 1 byte or more"),
+        ({"by": "body_bytes", "edges": [1, 2, 3, 4, 5, 6, 7, 8]}, "strata.edges: 8 edges make 9 classes"),
+        ({"by": "body_bytes", "edges": [512], "names": ["a"]}, "strata.names: "),
+    ],
+)
+def test_strata_that_cannot_be_are_refused(strata: dict[str, Any], problem: str) -> None:
+    """With field, value and what is allowed."""
+    with pytest.raises(PlanError) as refused:
+        parse_plan({**DEMO, "strata": strata}, "demo")
+    assert any(found.startswith(problem) for found in refused.value.problems), refused.value.problems
+
+
 def test_every_problem_is_named_with_field_and_value() -> None:
     """Unknown fields, wrong types and values out of range are all reported in one refusal."""
     broken = {**DEMO, "stepz": 1, "steps": [0, 200], "copies": {"share": "many"}}

@@ -32,8 +32,8 @@ def counts(window: int, role: Role, lane: Lane, **n: int) -> WindowCounts:
     return WindowCounts(window=window, role=role, lane=lane, tally=tally(**n))
 
 
-def evidence(first: int = 100) -> Evidence:
-    return Evidence(epoch=1, width_s=10.0, timeout_s=30.0, first_window=first)
+def evidence(first: int = 100, strata: int = 0) -> Evidence:
+    return Evidence(epoch=1, width_s=10.0, timeout_s=30.0, first_window=first, strata=strata)
 
 
 def test_a_window_waits_for_what_is_still_open() -> None:
@@ -100,6 +100,10 @@ def test_what_each_metric_counts() -> None:
     assert cells[MetricId.PARITY] == Cell(2, 1, 0, 0)
 
 
+def filled(tallies: dict[tuple[Role, Lane], Tally]) -> dict[tuple[Role, Lane], Tally]:
+    return {key: tally for key, tally in tallies.items() if any(tally)}
+
+
 ROWS = st.lists(
     st.tuples(
         st.sampled_from(["w0", "w1", "w2"]),
@@ -107,6 +111,7 @@ ROWS = st.lists(
         st.sampled_from(list(Role)),
         st.sampled_from([Lane.LIVE, Lane.COPY]),
         st.lists(st.integers(0, 5), min_size=COUNTS, max_size=COUNTS),
+        st.integers(0, 2),
     ),
     max_size=12,
 )
@@ -115,20 +120,28 @@ ROWS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, order=st.randoms(use_true_random=False))
 def test_any_order_and_grouping_gives_the_same_windows(
-    rows: list[tuple[str, int, Role, Lane, list[int]]], order: object
+    rows: list[tuple[str, int, Role, Lane, list[int], int]], order: object
 ) -> None:
-    """Reports may come in any order and be cut anyhow: the closed windows are equal and nothing is lost."""
-    singles = [(name, WindowCounts(window=w, role=r, lane=lane, tally=t)) for name, w, r, lane, t in rows]
+    """Reports may come in any order and be cut anyhow: the closed windows are equal and nothing is lost, by class of
+    requests as in all."""
+    singles = [
+        (name, WindowCounts(window=w, role=r, lane=lane, tally=t, stratum=stratum))
+        for name, w, r, lane, t, stratum in rows
+    ]
     shuffled = list(singles)
     order.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis gives a seeded random.Random
-    one, other = evidence(), evidence()
+    one, other = evidence(strata=3), evidence(strata=3)
     for name, window in singles:
         one.add(report(name, 1000.0, [window]))
     for name, group in itertools.groupby(shuffled, key=lambda row: row[0]):
         other.add(report(name, 1000.0, [window for _, window in group]))
-    left, right = (
-        [(w.window, {k: v for k, v in w.tallies.items() if any(v)}) for w in e.close(1100.0)] for e in (one, other)
-    )
+    closed = [list(e.close(1100.0)) for e in (one, other)]
+    left, right = ([(w.window, filled(w.tallies)) for w in windows] for windows in closed)
     assert left == right
+    in_classes, the_same = ([[filled(t) for t in w.strata] for w in windows] for windows in closed)
+    assert in_classes == the_same
+    for window in closed[0]:
+        for key, whole in window.tallies.items():
+            assert whole == [sum(column) for column in zip(*(t[key] for t in window.strata if key in t), strict=True)]
     assert sum(n for _, t in left for row in t.values() for n in row) == sum(sum(w.tally) for _, w in singles)
     assert one.late_events == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.core.explain import Case, explain
 from gateway.core.explain.case import LABELS
 from gateway.core.figures import ArmFigures, Figures, Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, Verdict, VerdictName
+from gateway.core.findings import BreakerCounts, CompileCounts, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
 from gateway.core.run import Outcome, Override, Rollout, State
 
@@ -489,6 +489,20 @@ def test_whatever_is_missing_an_explanation_comes_in_order(
     assert explained.next
     for text in (explained.headline, explained.next, *(fact.text for fact in explained.facts)):
         assert "None" not in text.replace("None of its own", "").replace("None counted", "")
+
+
+def test_the_class_of_requests_that_convicts_is_named_with_its_own_numbers() -> None:
+    """Not those of all requests, which may well be within the limit."""
+    case = by_evidence(MetricId.LAT_P95)
+    assert case.verdict is not None
+    own = replace(case.verdict.rows[0], n_c=60, k_c=30, n_b=600, k_b=6)
+    finding = StratumFinding(name="above 4096 B", evidence=50.0, rows=(own,))
+    explained = explain(replace(case, verdict=replace(case.verdict, strata=(finding,), stratum="above 4096 B")))
+    facts = told(explained)
+    assert "for lat_p95: 50 % of the candidate answers in requests above 4096 B took longer" in explained.headline
+    assert facts["Seen"].startswith("30 of 60 (50 %) candidate answers in requests above 4096 B took longer")
+    assert "6 of 600 (1 %)" in facts["Baseline"]
+    assert "60 candidate answers in requests above 4096 B" in facts["Samples"]
 
 
 def test_a_hold_says_when_it_should_end() -> None:

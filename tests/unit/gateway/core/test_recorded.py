@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Verdict, VerdictName
+from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId
 from gateway.core.recorded import figures_data, read_figures, read_verdict, verdict_data
 
@@ -35,6 +35,11 @@ VERDICT = Verdict(
 )  # fmt: skip
 
 
+STRATIFIED = replace(
+    VERDICT, strata=(StratumFinding(name="above 512 B", evidence=60.0, rows=VERDICT.rows),), stratum="above 512 B"
+)
+
+
 def stored(data: dict[str, Any]) -> Any:
     return json.loads(json.dumps(data))
 
@@ -49,6 +54,14 @@ def test_a_verdict_comes_back(metric: Any) -> None:
     """With its sentence; what promotion lacked is not kept."""
     verdict = replace(VERDICT, metric=metric)
     assert read_verdict(stored(verdict_data(verdict))) == verdict
+
+
+def test_classes_of_requests_come_back_and_older_lines_have_none() -> None:
+    """A line written before there were strata reads as one of a plan without."""
+    assert read_verdict(stored(verdict_data(STRATIFIED))) == STRATIFIED
+    older = stored(verdict_data(VERDICT))
+    del older["strata"], older["stratum"]
+    assert read_verdict(older) == VERDICT
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
@@ -70,7 +83,12 @@ def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("odd", [{"x": 1}, True, "x", None])
 @pytest.mark.parametrize(
-    ("kept", "read"), [(figures_data(FIGURES), read_figures), (verdict_data(VERDICT), read_verdict)]
+    ("kept", "read"),
+    [
+        (figures_data(FIGURES), read_figures),
+        (verdict_data(VERDICT), read_verdict),
+        (verdict_data(STRATIFIED), read_verdict),
+    ],
 )
 def test_whatever_stands_in_a_field_it_is_read_or_left(kept: Any, read: Callable[[Any], Any], odd: object) -> None:
     """No reader raises, and what it gives can be counted with: numbers are numbers, texts are texts."""
