@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gateway.core.compare.defaults import BOUNDS, policy_with
+from gateway.core.compare.policy import ComparePolicy, PolicyError, policy_of
 from gateway.core.identity import MAY_DIFFER
 from gateway.core.plan import (
     DEFAULT_ALLOWED,
@@ -71,6 +73,13 @@ class Parity(_Strict):
     max_abs: Annotated[float, Field(gt=0)] | None = None
 
 
+class Compare(_Strict):
+    """A policy for each kind of content. ``defaults`` fills the kinds that are not written down."""
+
+    defaults: Literal["float32", "bfloat16"] | None = None
+    kinds: dict[str, dict[str, Any]] = {}
+
+
 class Copies(_Strict):
     """``share`` in percent of baseline-served requests."""
 
@@ -96,6 +105,7 @@ class PlanDocument(_Strict):
     steps: Annotated[list[Share], Field(min_length=1, max_length=32)]
     slo: Slo
     parity: Parity | None = None
+    compare: Compare | None = None
     copies: Copies = Copies()
     strata: Strata | None = None
     min_step_s: Seconds | None = None
@@ -157,6 +167,7 @@ def _build(parsed: PlanDocument) -> Plan:
         metrics=_metrics(parsed.slo),
         recompile_limit=parsed.slo.recompile.limit,
         parity=parity,
+        compare=None if parsed.compare is None else _policy(parsed.compare).canonical_text(),
         copies=round(parsed.copies.share * 100),
         soak=parsed.copies.soak,
         horizon_s=max(MIN_HORIZON_S * scale, expected),
@@ -167,6 +178,25 @@ def _build(parsed: PlanDocument) -> Plan:
         strata=() if parsed.strata is None else tuple(parsed.strata.edges),
         **durations,
     )
+
+
+def _policy(compare: Compare) -> ComparePolicy:
+    """Raises PlanError with every problem, under ``compare``."""
+    try:
+        written = policy_of({"kinds": compare.kinds}) if compare.kinds or compare.defaults is None else None
+        if compare.defaults is None:
+            assert written is not None
+            return written
+        default = policy_with(BOUNDS[compare.defaults])
+        if written is None:
+            return default
+        named = dict(written.kinds)
+        kinds = {kind: named.get(kind, policy) for kind, policy in default.kinds}
+        return ComparePolicy(kinds=tuple(kinds.items()), source=f"plan; the kinds it does not name: {default.source}")
+    except PolicyError as error:
+        raise PlanError([f"compare.{problem}" for problem in error.problems]) from error
+    except (AttributeError, TypeError) as error:
+        raise PlanError([f"compare.kinds: not of the documented form: {error}"]) from error
 
 
 def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from gateway.core.compare.policy import ComparePolicy, policy_of_text
 from gateway.core.strata import edge_problems
 from gateway.core.types import FULL_WEIGHT
 
@@ -71,7 +72,10 @@ class MetricLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParityPolicy:
-    """When two embeddings count as equal; frozen before the run, never loosened. NaN, shape and status always fail."""
+    """When two embeddings count as equal; frozen before the run, never loosened. NaN, shape and status always fail.
+
+    The short form: whoever compares other answers, or other fields, writes a ``ComparePolicy``.
+    """
 
     cosine_min: float
     max_abs: float | None = None
@@ -118,6 +122,8 @@ class Plan:
     """One rollout from start to finish.
 
     steps: weights in basis points, rising; the first may be 0 (copies only).
+    parity, compare: when answers count as equal; one of them. ``compare`` is a policy's canonical text, so that plans
+        are equal, hashed and stored by what they say.
     copies: share of baseline-served traffic copied to the candidate, basis points.
     soak: allow more copies than the next step's weight warrants.
     control_at_full: False gives up the baseline as control at 100 % (the verdict says so).
@@ -131,6 +137,7 @@ class Plan:
     metrics: tuple[MetricLimit, ...]
     recompile_limit: int = 0
     parity: ParityPolicy | None = None
+    compare: str | None = None
     copies: int = 0
     soak: bool = False
     min_step_s: float = 300.0
@@ -152,6 +159,23 @@ class Plan:
         problems += edge_problems(self.strata)
         if problems:
             raise PlanError(problems)
+
+    @property
+    def policy(self) -> ComparePolicy | None:
+        """The field by field policy, None where ``parity`` is all that is asked, or nothing is compared."""
+        return None if self.compare is None else policy_of_text(self.compare)
+
+    @property
+    def compares(self) -> bool:
+        """Answers are compared at all."""
+        return self.parity is not None or self.compare is not None
+
+    @property
+    def tolerance_source(self) -> str:
+        """Where the tolerances come from; ``plan`` when somebody wrote them down."""
+        if self.parity is not None:
+            return self.parity.source
+        return "plan" if self.policy is None else self.policy.source
 
     def limit(self, metric: MetricId) -> MetricLimit | None:
         """The limit on ``metric``, None when the plan does not use it."""
@@ -204,8 +228,10 @@ def _metric_problems(plan: Plan) -> list[str]:
             problems.append(f"slo.{m.metric}.allowed: {m.allowed} must lie above 0 and below 0.9")
         if m.metric in LATENCY and (m.limit_ms is None or m.limit_ms <= 0):
             problems.append(f"slo.{m.metric}.limit_ms: {m.limit_ms} must be above 0")
-    if MetricId.PARITY in seen and plan.parity is None:
-        problems.append("parity: missing; slo.parity needs a policy that says when outputs are equal")
+    if MetricId.PARITY in seen and not plan.compares:
+        problems.append("parity: missing; slo.parity needs parity or compare, which say when outputs are equal")
+    if plan.parity is not None and plan.compare is not None:
+        problems.append("compare: given beside parity; only one of them can say when outputs are equal")
     if MetricId.PARITY in seen and plan.copies == 0:
         problems.append("copies.share: 0 leaves slo.parity without a single pair")
     if plan.parity is not None and not -1.0 <= plan.parity.cosine_min <= 1.0:

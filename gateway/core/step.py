@@ -264,8 +264,8 @@ class Step:
                 f"recompile: {share_of(self.excused, self.answered)} answers met a compile; beyond"
                 f" {percent(plan.excuse_share)} they count as slow"
             )
-        if plan.parity is not None and plan.parity.source != "plan":
-            notes.append(f"parity tolerance: {plan.parity.source}")
+        if plan.compares and plan.tolerance_source != "plan":
+            notes.append(f"parity tolerance: {plan.tolerance_source}")
         if plan.preset == "demo":
             notes.append(f"preset {plan.preset}: windows of {plan.rule.window_s:g} s, never for production")
         elif plan.preset != "default":

@@ -235,7 +235,7 @@ class Analyst:
 
     def pair(self, pair: Pair) -> None:
         """Compares both answers to one request; identical bodies within a window count once."""
-        if self._plan is None or self._plan.parity is None or pair.epoch != self.evidence.epoch:
+        if self._plan is None or not self._plan.compares or pair.epoch != self.evidence.epoch:
             return
         if pair.window < self.evidence.next_window:
             self.ever.late_events += 1

@@ -56,6 +56,9 @@ _BFLOAT16: Final = Bounds(
     text=TokenPrefix(tokens_min=8),
 )
 
+BOUNDS: Final = {bounds.name: bounds for bounds in (_FLOAT32, _BFLOAT16)}
+"""The rows of the table by the dtype that they are named after."""
+
 _GENERATED: Final = ("id", "created", "system_fingerprint", "service_tier", "usage.*")
 # Where two texts may part, they may also end for another reason, and their logarithms of probabilities differ.
 _AFTER_PARTING: Final = ("choices[*].finish_reason", "choices[*].stop_reason", "choices[*].logprobs")

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from gateway.core.compare.content import DATATYPES, Tensor, Unreadable
@@ -101,6 +102,12 @@ class ComparePolicy:
     def canonical_text(self) -> str:
         """What a digest is taken of: the canonical form as JSON, keys sorted, no spaces."""
         return json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@lru_cache(maxsize=8)
+def policy_of_text(text: str) -> ComparePolicy:
+    """The policy of a canonical text: what a plan freezes and a store keeps. ValueError when it is none."""
+    return policy_of(json.loads(text))
 
 
 def policy_of(form: Mapping[str, Any]) -> ComparePolicy:

@@ -44,7 +44,14 @@ def _is_controlled(case: Case, row: MetricRow) -> bool:
 
 
 def _tolerance(case: Case) -> str:
-    policy = case.run.plan.parity
+    plan = case.run.plan
+    if plan.policy is not None:
+        kinds = ", ".join(kind for kind, _ in plan.policy.kinds)
+        return (
+            f"A pair disagrees when a field breaks its rule in the plan's `compare` ({kinds}), or when one arm answers"
+            " and the other refuses."
+        )
+    policy = plan.parity
     if policy is None:
         return "The plan says not when a pair disagrees."
     max_abs = "" if policy.max_abs is None else f", above a difference of {policy.max_abs:g}"

@@ -1,6 +1,7 @@
 """Both protocols' answers become the same arrays, and pairs are judged by the plan's policy."""
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from gateway.adapters.answers import compare_pair, embeddings
 from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.policy import policy_of
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.snapshot import Answer, Pair
 from gateway.core.types import Role
@@ -94,3 +96,54 @@ def test_pairs_are_counted_under_the_policy() -> None:
     assert compare_pair(pair(good, answer(b"", 503)), PLAN, stats) is None
     assert (stats.pairs, stats.bad) == (4, 3)
     assert stats.min_cosine == pytest.approx(0.6)
+
+
+def field_plan(**kinds: Any) -> Plan:
+    policy = policy_of({"kinds": kinds})
+    return replace(PLAN, parity=None, compare=policy.canonical_text())
+
+
+def counted(one: Answer, other: Answer, plan: Plan, path: str = "/v2/models/m/infer") -> tuple[bool | None, str]:
+    stats = ParityStats()
+    return compare_pair(pair(one, other, path), plan, stats), stats.sentence()
+
+
+LABELS = field_plan(oip_infer={"fields": [{"path": "outputs.*", "rule": "label"}], "ignore": ["model_version"]})
+
+
+def test_a_policy_decides_field_by_field() -> None:
+    """Scores may move as long as the label stays; another model's name is a difference that nobody ignored."""
+    scores, moved, other = (np.array([row], dtype=np.float32) for row in ([0.1, 0.7], [0.3, 0.4], [0.7, 0.1]))
+    assert counted(answer(oip(scores)), answer(oip(moved)), LABELS) == (True, "")
+    agrees, said = counted(answer(oip(scores)), answer(oip(other)), LABELS)
+    assert agrees is False
+    assert "outputs" in said
+    renamed = answer(oip(scores).replace(b'"m"', b'"n"'))
+    assert counted(answer(oip(scores)), renamed, LABELS)[0] is False
+
+
+def test_kinds_that_the_policy_does_not_name_form_no_pair() -> None:
+    """A plan that compares one protocol says nothing about the other."""
+    both = answer(openai(ROWS, as_base64=False))
+    assert counted(both, both, LABELS, "/v1/embeddings") == (None, "")
+
+
+def test_a_refusal_and_a_broken_answer_fail_under_every_policy() -> None:
+    """Status and an answer that nobody can read are failures of their own, and no payload is told."""
+    good, refusal = answer(oip(ROWS)), answer(b"{}", status=400)
+    agrees, said = counted(good, refusal, LABELS)
+    assert (agrees, "status" in said) == (False, True)
+    for broken in (b"secret", b"[" * 100_000, b"\xff"):
+        agrees, said = counted(good, answer(broken), LABELS)
+        assert agrees is False
+        assert "candidate: no JSON that can be read" in said
+        assert "secret" not in said
+
+
+def test_embeddings_are_the_same_in_both_forms_of_a_policy() -> None:
+    """The short form and the policy that it stands for agree on every pair of these."""
+    long = field_plan(openai_embeddings={"fields": [{"path": "data[*].embedding", "rule": "cosine", "min": 0.99}]})
+    turned = ROWS[::-1].copy()
+    for rows in (ROWS, turned, ROWS * 2, ROWS * np.float32("nan")):
+        one, other = answer(openai(ROWS, as_base64=True)), answer(openai(rows, as_base64=True))
+        assert counted(one, other, long, "/v1/embeddings")[0] == counted(one, other, PLAN, "/v1/embeddings")[0]

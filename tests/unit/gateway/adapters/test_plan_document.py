@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.adapters.plan_document import parse_plan
+from gateway.core.compare.policy import ContentKind, policy_of
 from gateway.core.plan import MetricId, PlanError
 
 DEMO: dict[str, Any] = {
@@ -123,3 +124,52 @@ def test_the_cautious_preset_is_the_default_with_other_bets() -> None:
     assert cautious.rule == replace(default.rule, cautious=True)
     assert replace(cautious, preset="default", rule=default.rule) == default
     assert digest != other
+
+
+def compared(**compare: Any) -> dict[str, Any]:
+    return {name: value for name, value in {**DEMO, "compare": compare}.items() if name != "parity"}
+
+
+SCORES = {"fields": [{"path": "outputs.*", "rule": "top_k", "k": 5, "overlap_min": 0.8}]}
+
+
+def test_a_policy_is_frozen_by_what_it_says() -> None:
+    """The order of keys changes no digest, a bound does; the plan gives the policy back."""
+    plan, digest = parse_plan(compared(kinds={"oip_infer": SCORES}), "demo")
+    assert plan.parity is None
+    assert plan.policy is not None
+    assert [str(kind) for kind, _ in plan.policy.kinds] == ["oip_infer"]
+    turned = {"fields": [dict(reversed(SCORES["fields"][0].items()))]}
+    assert parse_plan(compared(kinds={"oip_infer": turned}), "demo")[1] == digest
+    looser = {"fields": [{**SCORES["fields"][0], "overlap_min": 0.7}]}
+    assert parse_plan(compared(kinds={"oip_infer": looser}), "demo")[1] != digest
+
+
+def test_defaults_fill_the_kinds_that_are_not_written_down() -> None:
+    """The written kind stays, the others come from the row of the dtype, and the source says so."""
+    plan, _ = parse_plan(compared(defaults="bfloat16", kinds={"oip_infer": SCORES}), "demo")
+    assert plan.policy is not None
+    assert len(plan.policy.kinds) > 1
+    assert plan.policy.of(ContentKind.INFER) == policy_of({"kinds": {"oip_infer": SCORES}}).of(ContentKind.INFER)
+    assert "bfloat16" in plan.tolerance_source
+    assert "not on TPU hardware" in plan.tolerance_source
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({**DEMO, "compare": {"defaults": "float32"}}, "compare: given beside parity"),
+        (compared(), "compare.kinds: empty"),
+        (compared(defaults="float8"), "compare.defaults"),
+        (compared(kinds={"soap": {}}), "compare.kinds.soap: unknown"),
+        (compared(kinds={"json": {"fields": [{"path": "a", "rule": "magic"}]}}), "compare.kinds.json.fields[0]"),
+        (compared(kinds={"json": {"fields": [{"path": "a..b", "rule": "exact"}]}}), "compare.kinds.json.fields[0]"),
+        (compared(kinds={"json": {"fields": [{"path": "a", "rule": "cosine", "min": 3}]}}), "compare.kinds.json"),
+        (compared(kinds={"json": {"fields": 5}}), "compare.kinds"),
+    ],
+)
+def test_a_policy_that_cannot_be_used_is_refused_by_name(document: dict[str, Any], problem: str) -> None:
+    """Every fault stands under its path in the plan."""
+    with pytest.raises(PlanError) as refused:
+        parse_plan(document, "demo")
+    assert any(found.startswith(problem) for found in refused.value.problems), refused.value.problems

@@ -8,6 +8,7 @@ from fakes.explained import FIGURES, PLAN, by_evidence, pairs, rolled_back, row,
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.core.compare.policy import policy_of
 from gateway.core.explain import Case, explain
 from gateway.core.explain.case import LABELS
 from gateway.core.figures import ArmFigures, Figures, Percentiles
@@ -503,6 +504,17 @@ def test_the_class_of_requests_that_convicts_is_named_with_its_own_numbers() -> 
     assert facts["Seen"].startswith("30 of 60 (50 %) candidate answers in requests above 4096 B took longer")
     assert "6 of 600 (1 %)" in facts["Baseline"]
     assert "60 candidate answers in requests above 4096 B" in facts["Samples"]
+
+
+def test_a_field_by_field_policy_is_named_where_the_limit_is() -> None:
+    """Without a cosine there is still a limit to tell: the rules of the plan's fields, by kind of content."""
+    policy = policy_of({"kinds": {"oip_infer": {"fields": [{"path": "outputs.*", "rule": "label"}]}}})
+    case = by_evidence(MetricId.PARITY)
+    assert case.run is not None
+    plan = replace(case.run.plan, parity=None, compare=policy.canonical_text())
+    explained = explain(replace(case, rollout=replace(case.rollout, run=replace(case.run, plan=plan))))
+    assert "when a field breaks its rule in the plan's `compare` (oip_infer)" in told(explained)["Limit"]
+    assert "Change one thing" in explained.next
 
 
 def test_a_hold_says_when_it_should_end() -> None:
