@@ -4,15 +4,17 @@ Two rules keep the numbers honest. An event belongs to the window in which its r
 once no worker can still add to it: nothing that arrived before its end is open anywhere, or its end is one time-out
 old. What comes later is counted as late and judged nowhere.
 
-Addition commutes, so any order and grouping of reports gives the same closed windows.
+Addition commutes, so any order and grouping of reports gives the same closed windows. (Of keys the distinct ones; the
+counters of the heavy ones may differ within their bound.)
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gateway.core.keys import KeyCounts
 from gateway.core.plan import MetricId
 from gateway.core.sequential import Cell
-from gateway.core.snapshot import Report
+from gateway.core.snapshot import Report, WindowKeys
 from gateway.core.types import Count, Lane, Role, Tally, empty_tally, window_of
 
 Key = tuple[Role, Lane]
@@ -36,11 +38,13 @@ class ClosedWindow:
     """One window that nobody can add to any more. ``stratum`` None: of all requests.
 
     strata: the same counts by class of requests, one entry a class; empty where requests are not told apart.
+    keys: of the live requests, where they are split by a key of theirs.
     """
 
     window: int
     tallies: dict[Key, Tally]
     strata: tuple[dict[Key, Tally], ...] = ()
+    keys: dict[Role, KeyCounts] = field(default_factory=dict)
 
     def sum(self, role: Role, *counts: Count, stratum: int | None = None) -> int:
         """Events of ``role`` over its judged lanes."""
@@ -111,6 +115,8 @@ class Evidence:
             return
         for counts in report.windows:
             self._count(counts.window, (counts.role, counts.lane), counts.tally, counts.stratum)
+        for keys in report.keys:
+            self._count_keys(keys)
         self._workers[report.name] = _Worker(min(report.at, report.open_since or report.at))
 
     def add_pair(self, *, epoch: int, window: int, lane: Lane, bad: bool, stratum: int = 0) -> bool:
@@ -144,6 +150,16 @@ class Evidence:
         tally = self.totals.get((role, lane))
         return sum(tally[c] for c in counts) if tally else 0
 
+    def _count_keys(self, keys: WindowKeys) -> None:
+        if keys.window >= self.next_window:  # what is late or early is counted, or not, with the events
+            counts = self._open_window(keys.window).keys.setdefault(keys.role, KeyCounts())
+            counts.merge(keys.requests, keys.hashes, keys.heavy)
+
+    def _open_window(self, window: int) -> ClosedWindow:
+        if (found := self._windows.get(window)) is None:
+            found = self._windows[window] = self._empty(window)
+        return found
+
     def _empty(self, window: int) -> ClosedWindow:
         return ClosedWindow(window, {}, tuple({} for _ in range(self.strata)))
 
@@ -154,8 +170,7 @@ class Evidence:
         if window < self.next_window:
             self.late_events += sum(tally[c] for c in _ATTEMPTS) + tally[Count.PAIRS]
             return False
-        if (target := self._windows.get(window)) is None:
-            target = self._windows[window] = self._empty(window)
+        target = self._open_window(window)
         _add(target.tallies, key, tally)
         if self.strata:
             _add(target.strata[min(stratum, self.strata - 1)], key, tally)

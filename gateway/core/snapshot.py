@@ -143,6 +143,20 @@ class LatencyCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowKeys:
+    """Keys of the live requests of one window and arm since the last report, by their hashes (core/keys.py).
+
+    hashes: distinct ones, at most MOST_KEYS. heavy: (hash, requests) of the heaviest, at most MOST_HEAVY.
+    """
+
+    window: int
+    role: Role
+    requests: int
+    hashes: list[int]
+    heavy: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One worker's news. ``epoch`` is the epoch whose requests are counted here; others come in reports of their own.
 
@@ -155,6 +169,7 @@ class Report:
     recent_failovers: requests failed over in the last ten seconds.
     compiled: answers of the candidate that named a shape as compiled, by shape, since the last report; at most
         MOST_SHAPES names an epoch.
+    keys: where requests are split by a key of theirs.
     """
 
     name: str
@@ -172,6 +187,7 @@ class Report:
     connections: tuple[int, int]
     copies: dict[str, int] = field(default_factory=dict)
     compiled: dict[str, int] = field(default_factory=dict)
+    keys: list[WindowKeys] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

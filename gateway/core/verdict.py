@@ -33,12 +33,14 @@ from gateway.core.findings import (
     read_strata,
     recompile_sentence,
 )
+from gateway.core.keys import KeyCounts
 from gateway.core.plan import MetricId, Plan
 from gateway.core.sequential import Cell
 from gateway.core.step import Quad, Step, StepTerms, resume_step
+from gateway.core.step_keys import StepKeys
 from gateway.core.step_strata import StepStrata
 from gateway.core.stratified import Strata, evidence_against
-from gateway.core.types import FULL_WEIGHT, MOST_SHAPES
+from gateway.core.types import FULL_WEIGHT, MOST_SHAPES, Role
 
 __all__ = ["Judge", "MetricRow", "Verdict", "VerdictName"]
 
@@ -52,6 +54,7 @@ _REASONS: Final = (
     "breaker_rising",
     "refused_unchecked",
     "baseline_out_of_slo",
+    "too_few_keys",
     "too_few",
     "not_proven",
     "too_young",
@@ -94,6 +97,7 @@ class Judge:
         self._stops: dict[Rule, _Stop] = {}
         self._step: Step | None = None
         self._strata = StepStrata(plan)
+        self._keys = StepKeys()
         self._shapes: tuple[str, ...] = ()
         if resume is not None:
             self._restore(resume)
@@ -108,6 +112,7 @@ class Judge:
         control: bool,
         baseline_required: bool,
         baking: bool = False,
+        sticky: bool = False,
     ) -> None:
         """A step begins: promotion evidence and step counts start over, evidence against the candidate carries on.
 
@@ -117,6 +122,7 @@ class Judge:
         window: the first window that belongs to the step. now: seconds, same clock as in ``verdict``.
         control: the baseline's present rate stands under the limits. baseline_required: no pass without its counts.
         baking: the step passes only after the plan's bake time.
+        sticky: requests are split by a key of theirs; the step passes only on enough keys.
         """
         if not 0 <= weight_bp <= FULL_WEIGHT:
             raise ValueError(f"weight_bp: {weight_bp} must lie between 0 and {FULL_WEIGHT}")
@@ -133,6 +139,7 @@ class Judge:
         )
         self._step = self._step.following(terms) if self._step else Step(plan=self._plan, terms=terms)
         self._strata.start(terms)
+        self._keys.start(sticky=sticky)
 
     def close_window(
         self,
@@ -145,6 +152,7 @@ class Judge:
         excused: int = 0,
         shapes: tuple[str, ...] = (),
         strata: Strata = (),
+        keys: Mapping[Role, KeyCounts] | None = None,
     ) -> None:
         """Books a closed window. Metrics without a cell had no event; metrics that the plan does not use are ignored.
 
@@ -153,6 +161,7 @@ class Judge:
             run, most often first; after a restart, since then.
         refused_unchecked: candidate n, k, baseline n, k of refusals that could not be put to the baseline.
         strata: the same cells by class of requests, where the plan has any.
+        keys: of its live requests, where they are split by a key of theirs.
         ValueError when the window is closed already or the counts of refusals are impossible; nothing is booked then.
         """
         step = self._present_step()
@@ -169,6 +178,7 @@ class Judge:
             step.count(compiles=compiles, answered=answered, excused=excused, refused_unchecked=refused_unchecked)
             step.close(window, cells, held_to)
             self._strata.close(first_open, window, strata, self._against.held_in_strata)
+            self._keys.add(keys or {})
         else:
             step.count_before(compiles=compiles, answered=answered)
         self._check_recompiles(step)
@@ -198,7 +208,11 @@ class Judge:
         if self._pulse is Pulse.BOTH_SICK:
             text = f"Both arms fail, moving traffic would help nobody. {breaker_sentence(self._breaker_counts())}"
             return self._say(VerdictName.HOLD, "shared_outage", text, MetricId.ERROR)
-        gaps = [*self._suspicions(), *step.gaps(now=now, next_window=self._against.next_window)]
+        gaps = [
+            *self._suspicions(),
+            *self._keys.gaps(),
+            *step.gaps(now=now, next_window=self._against.next_window),
+        ]
         gaps.sort(key=lambda gap: _REASONS.index(gap.reason))
         if not gaps:
             return self._say(VerdictName.ADVANCE, "proven", self._proven_text(step, now), None)
@@ -252,6 +266,7 @@ class Judge:
             "step": self._step.checkpoint() if self._step else None,
             "shapes": list(self._shapes),
             **({"strata": self._strata.checkpoint()} if self._plan.strata else {}),
+            **({"keys": self._keys.checkpoint()} if self._keys.sticky else {}),
         }
 
     def _present_step(self) -> Step:
@@ -344,7 +359,7 @@ class Judge:
             bar=1.0 / self._plan.rule.alpha_rollback,
             rows=rows,
             missing=missing,
-            notes=(*step.notes(), *self._strata.notes(rows, strata)),
+            notes=(*step.notes(), *self._keys.notes(), *self._strata.notes(rows, strata)),
             to_go_s=to_go_s,
             breaker=stop.breaker if stop else self._breaker_counts(),
             compiles=stop.compiles if stop else None,
@@ -401,6 +416,7 @@ class Judge:
             self._stops = {rule: _read_stop(saved["stops"][rule]) for rule in _RULES if rule in saved["stops"]}
             self._step = resume_step(self._plan, saved["step"]) if saved["step"] is not None else None
             self._strata.restore(saved.get("strata", ()))
+            self._keys.restore(saved.get("keys"))
             self._shapes = tuple(str(shape) for shape in saved.get("shapes", ()))  # not in older checkpoints
         except (KeyError, TypeError) as error:
             raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error

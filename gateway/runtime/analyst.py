@@ -27,6 +27,8 @@ MOST_A_LOOK = 200
 """Windows booked in one look, so that catching up holds nothing else up for long."""
 MOST_UNJUDGED = 8640
 """A day of the default windows; of a judge that raises for longer the oldest are lost."""
+MOST_KEYED = 64
+"""Of those the newest that keep the keys of their requests: fewer keys can only hold a step."""
 LONGEST_STEP_BACK = 60
 """Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
 
@@ -147,8 +149,13 @@ class Analyst:
             self._begin(epoch=epoch, now=now, window_s=window_s)
             self.final = final
 
-    def judge(self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None) -> None:
-        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on."""
+    def judge(
+        self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None, sticky: bool = False
+    ) -> None:
+        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on.
+
+        sticky: requests are split by a key of theirs.
+        """
         plan = run.plan
         first = window_of(now, plan.rule.window_s) + 1
         if fresh or self._judge is None:
@@ -166,6 +173,7 @@ class Analyst:
             control=plan.control_at_full or not full,
             baseline_required=plan.control_at_full or not full,
             baking=run.is_last_step,
+            sticky=sticky,
         )
         self.verdict = None
 
@@ -274,7 +282,10 @@ class Analyst:
             self._seen_bodies.pop(window.window, None)
         if judge is None or plan is None:
             return None
-        self._unjudged.extend(closed)
+        for window in closed:
+            self._unjudged.append(window)
+            if len(self._unjudged) > MOST_KEYED:
+                self._unjudged[-1 - MOST_KEYED].keys.clear()
         # Before the windows, and the verdict after them in any case: one that cannot be judged silences no rule.
         self._feed_breaker(judge, now)
         raised: Exception | None = None
@@ -305,6 +316,7 @@ class Analyst:
                     refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
                     shapes=self.shapes,
                     strata=window.cells_by_stratum(metrics),
+                    keys=window.keys,
                 )
             except Exception:
                 self._judge = Judge(plan, first_window=window.window, resume=before)

@@ -358,7 +358,14 @@ class Conductor:
             match effect:
                 case StartJudging():
                     assert rollout.run is not None, "only a run is judged"
-                    self.analyst.judge(rollout.run, epoch=rollout.epoch, now=now, fresh=effect.fresh, resume=checkpoint)
+                    self.analyst.judge(
+                        rollout.run,
+                        epoch=rollout.epoch,
+                        now=now,
+                        fresh=effect.fresh,
+                        resume=checkpoint,
+                        sticky=self.replica.snapshot.key_header is not None,
+                    )
                 case StopJudging():
                     self.analyst.stop(epoch=rollout.epoch, now=now, window_s=self._window_s())
                 case JournalEntry():

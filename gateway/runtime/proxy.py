@@ -76,7 +76,7 @@ class Proxy:
     def take(self, call: Call, route: Route) -> "LiveRequest":
         """Send ``call`` on its way under ``route``; the reply is awaited at what is returned."""
         snapshot = route.snapshot
-        assigned, copy = self._assign(call, snapshot)
+        assigned, copy, counted_key = self._assign(call, snapshot)
         terms = Terms(
             judged=call.judged,
             assigned=assigned,
@@ -89,19 +89,23 @@ class Proxy:
             answer_hold=self.answer_hold,
         )
         live = LiveRequest(self, call, snapshot, Exchange(terms))
-        live.start()
+        live.start(counted_key)
         return live
 
-    def _assign(self, call: Call, snapshot: Snapshot) -> tuple[Role, bool]:
-        """The arm and whether the other one gets a copy. Both come from the key alone."""
+    def _assign(self, call: Call, snapshot: Snapshot) -> tuple[Role, bool, int | None]:
+        """The arm, whether the other one gets a copy, and by what the key is counted. All come from the key alone.
+
+        Where keys are sticky a request without one is drawn, and counted, as a key of its own.
+        """
         if not call.judged or not snapshot.judging or snapshot.candidate is None:
-            return Role.BASELINE, False
+            return Role.BASELINE, False, None
         key = call.key if call.key is not None else self._draw(KEY_BYTES)
         secret, epoch = snapshot.secret, snapshot.epoch
         role = split.assign(secret, epoch, key, snapshot.weight)
+        counted = None if snapshot.key_header is None else split.fingerprint(secret, epoch, key)
         if role is Role.BASELINE:
-            return role, split.sampled(secret, epoch, key, snapshot.copies, Purpose.COPY_TO_CANDIDATE)
-        return role, split.sampled(secret, epoch, key, snapshot.reverse_copies, Purpose.COPY_TO_BASELINE)
+            return role, split.sampled(secret, epoch, key, snapshot.copies, Purpose.COPY_TO_CANDIDATE), counted
+        return role, split.sampled(secret, epoch, key, snapshot.reverse_copies, Purpose.COPY_TO_BASELINE), counted
 
     def baseline_standing(self) -> Standing:
         return self.routing.baseline_standing(self.arms.in_flight(Role.BASELINE, Lane.LIVE))
@@ -153,10 +157,13 @@ class LiveRequest:
         self.exchange = exchange
         self.reply: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
 
-    def start(self) -> None:
+    def start(self, counted_key: int | None) -> None:
+        """``counted_key``: the hash of a sticky key, None where there is none."""
         proxy, terms = self._proxy, self.exchange.terms
         if terms.judged:
             self._tallies.enter(self, self._arrived)
+        if counted_key is not None:
+            self._tallies.note_key(terms.assigned, self._arrived, counted_key)
         if terms.judged and not terms.replayable:
             self._tallies.add(terms.assigned, Lane.LIVE, self._arrived, Count.NOT_REPLAYABLE, self._stratum)
         candidate = proxy.candidate_standing() if terms.assigned is Role.CANDIDATE else Standing.ABSENT

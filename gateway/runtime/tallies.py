@@ -8,7 +8,8 @@ arm does not look like a quiet one.
 from typing import Final
 
 from gateway.core.histogram import Histogram
-from gateway.core.snapshot import LatencyCounts, WindowCounts
+from gateway.core.keys import KeyCounts
+from gateway.core.snapshot import LatencyCounts, WindowCounts, WindowKeys
 from gateway.core.strata import MOST_STRATA
 from gateway.core.types import MOST_SHAPES, OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
 
@@ -64,6 +65,7 @@ class Tallies:
     __slots__ = (
         "_compiled",
         "_histograms",
+        "_keys",
         "_limits",
         "_open",
         "_shortest",
@@ -82,6 +84,7 @@ class Tallies:
         self._windows: dict[int, list[Tally | None]] = {}
         self._histograms: list[Histogram | None] = [None] * len(_LANES)
         self._compiled: dict[str, int] = {}
+        self._keys: dict[tuple[int, Role], KeyCounts] = {}
 
     def set_limits(self, limits: Limits) -> None:
         """Limits of an open run are only tightened; what is counted already stays."""
@@ -95,6 +98,14 @@ class Tallies:
     def leave(self, request: object) -> None:
         """Everything about the request has been counted."""
         self._visits.pop(request, None)
+
+    def note_key(self, role: Role, arrived: float, key: int) -> None:
+        """A live request was assigned to ``role`` by the key with this hash, whatever becomes of it."""
+        place = window_of(arrived, self.window_s), role
+        counts = self._keys.get(place)
+        if counts is None:
+            counts = self._keys[place] = KeyCounts()
+        counts.add(key)
 
     def open(self, role: Role, lane: Lane, arrived: float, sent: float | None, stratum: int = 0) -> Ticket:
         """A request that arrived at wall time ``arrived`` is sent at monotonic time ``sent``, None: not all of it."""
@@ -190,6 +201,20 @@ class Tallies:
             self._compiled[shape] = 0  # the name stays known, and so counts towards the bound
         return found
 
+    def take_keys(self) -> list[WindowKeys]:
+        """The keys noted since the last time."""
+        noted, self._keys = self._keys, {}
+        return [
+            WindowKeys(
+                window=window,
+                role=role,
+                requests=counts.requests,
+                hashes=list(counts.hashes),
+                heavy=list(counts.heavy.items()),
+            )
+            for (window, role), counts in noted.items()
+        ]
+
     @property
     def open_since(self) -> float | None:
         """Wall time of arrival of the oldest open request."""
@@ -199,7 +224,7 @@ class Tallies:
     @property
     def is_settled(self) -> bool:
         """Nothing is open and nothing waits to be taken."""
-        return not self._open and not self._visits and not self._windows
+        return not (self._open or self._visits or self._windows or self._keys)
 
     def _tally(self, window: int, column: int) -> Tally:
         row = self._windows.get(window)

@@ -48,6 +48,11 @@ _HOLDS: Final = {
         "While the baseline is beyond the limit itself, nothing is proven about the candidate.",
         "Look at the baseline first. The candidate waits meanwhile.",
     ),
+    "too_few_keys": (
+        "too few keys, or one too heavy",
+        "Requests are split by a key, and with few keys or a dominant one the arms differ by luck alone.",
+        "Wait for more keys, or leave `key` out of the gateway's configuration: requests are then drawn one by one.",
+    ),
     "refused_unchecked": (
         "refusals nobody could check",
         "The candidate refused requests that could not be put to the baseline, so nobody knows who is right.",

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.adapters.channel import DROP_ABOVE, MAX_FRAME, ChannelError, Frames, encode, open_channel
-from gateway.core.snapshot import Ack, Answer, Drain, Hello, LatencyCounts, Pair, Report, WindowCounts, WorkerSetup
+from gateway.core.snapshot import (
+    Ack,
+    Answer,
+    Drain,
+    Hello,
+    LatencyCounts,
+    Pair,
+    Report,
+    WindowCounts,
+    WindowKeys,
+    WorkerSetup,
+)
 from gateway.core.types import Lane, Role, empty_tally
 
 
@@ -45,6 +56,7 @@ MESSAGES = [
         latencies=[LatencyCounts(role=Role.CANDIDATE, lane=Lane.COPY, bins=[(1, 2)])],
         open_since=None, breaker=(0.0, 16.0), seconds=[(1, 0, 2, 2)], tripped=True, recent_failovers=4,
         in_flight=(0, 1), connections=(2, 3), copies={"candidate:sent": 1}, compiled={"4x128": 2},
+        keys=[WindowKeys(window=3, role=Role.BASELINE, requests=4, hashes=[0, 2**64 - 1], heavy=[(2**64 - 1, 3)])],
     ),
     pair(),
 ]  # fmt: skip

@@ -286,6 +286,7 @@ HOLDS = {
     "suspect": "above the warning line",
     "breaker_rising": "breaker is up",
     "baseline_out_of_slo": "baseline is beyond the limit itself",
+    "too_few_keys": "differ by luck alone",
     "refused_unchecked": "could not be put to the baseline",
     "shared_outage": "would help nobody",
     "frozen": "gateway's own",
