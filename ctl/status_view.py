@@ -129,6 +129,10 @@ def _facts(status: Status) -> list[str]:
         steps = " ".join(percent(step) for step in run.steps)
         lines += paragraph("Run", f"{run.run_id} of {run.rollout} ({run.kind}), plan {run.plan_digest}, steps {steps}")
         lines += paragraph("", f"started {clock(run.started_at)} by {printable(run.who)}: {printable(run.reason)}")
+    if run is not None and run.outlook is not None and run.outcome is None:
+        lines += paragraph("Expected", run.outlook.text)
+        if run.longest_step_s is not None:
+            lines += paragraph("", f"the present step may last {span(run.longest_step_s)}; then a person decides")
     if run is not None and run.outcome is not None:
         lines += paragraph("Outcome", _decided(run))
     workers = ", ".join(

@@ -152,11 +152,25 @@ class ParityView(msgspec.Struct, frozen=True, kw_only=True):
     worst: str = ""
 
 
+class OutlookView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was expected of the run when it was started; ``text`` says it in sentences.
+
+    ``rate``: judged requests a second then, None: not known. ``step_s``: seconds that each step should take, None: it
+    cannot be proven at that rate; empty without a rate. ``horizon_s``: planned length of the run.
+    """
+
+    rate: float | None
+    step_s: list[float | None]
+    horizon_s: float
+    text: str
+
+
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only.
 
     ``live_complete``: False when ``live_candidate_requests`` lacks what was counted before a restart.
     ``overrides`` are the steps that a person passed without evidence, and who did.
+    ``longest_step_s``: after so long the present step is left to a person, the bake included.
     """
 
     run_id: str
@@ -181,6 +195,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     live_complete: bool = True
     overrides: list[str] = []
     time_to_zero_ms: float | None = None
+    outlook: OutlookView | None = None
+    longest_step_s: float | None = None
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):

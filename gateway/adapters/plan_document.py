@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from gateway.core.compare.defaults import BOUNDS, policy_with
 from gateway.core.compare.policy import ComparePolicy, PolicyError, policy_of
 from gateway.core.identity import MAY_DIFFER
+from gateway.core.outlook import min_horizon_s
 from gateway.core.plan import (
     DEFAULT_ALLOWED,
     LATENCY,
@@ -95,7 +96,10 @@ class Strata(_Strict):
 
 
 class PlanDocument(_Strict):
-    """Percent for weights and shares, seconds for durations."""
+    """Percent for weights and shares, seconds for durations.
+
+    max_step_s, residual: follow from the traffic unless they are written down.
+    """
 
     apiVersion: Literal["canary/v1"]
     kind: Literal["Plan"]
@@ -113,6 +117,7 @@ class PlanDocument(_Strict):
     min_events: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     min_windows: Annotated[int, Field(ge=1, le=100_000)] | None = None
     bake_s: Annotated[float, Field(ge=0, le=30 * 86400)] | None = None
+    residual: Annotated[float, Field(ge=0.01, le=5)] | None = None
     declared_differences: list[Annotated[str, AfterValidator(_may_differ)]] = []
 
 
@@ -133,7 +138,8 @@ RULES = {
     "cautious": RuleParameters(cautious=True),
     "demo": RuleParameters(window_s=1.0),
 }
-MIN_HORIZON_S = 7200.0
+MOST_STRETCH_S = 86400.0
+"""A step whose length the plan leaves open may last a day where traffic is thin, in windows of 10 s."""
 STEP_TIMES_EXPECTED = 3.0
 """A healthy step is expected to take up to this many times its minimum before the evidence is complete."""
 
@@ -170,8 +176,10 @@ def _build(parsed: PlanDocument) -> Plan:
         compare=None if parsed.compare is None else _policy(parsed.compare).canonical_text(),
         copies=round(parsed.copies.share * 100),
         soak=parsed.copies.soak,
-        horizon_s=max(MIN_HORIZON_S * scale, expected),
-        control_at_full=not demo,
+        horizon_s=max(min_horizon_s(rule), expected),
+        stretch_s=MOST_STRETCH_S * scale if parsed.max_step_s is None else None,
+        control_at_full=not demo or parsed.residual is not None,
+        residual=None if parsed.residual is None else round(parsed.residual * 100),
         declared_differences=tuple(parsed.declared_differences),
         preset=parsed.preset,
         rule=rule,

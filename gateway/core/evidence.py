@@ -30,6 +30,7 @@ _LATENCY_COUNTS = {
     MetricId.LAT_P95: (Count.LAT95_N, Count.LAT95_BAD),
     MetricId.LAT_P99: (Count.LAT99_N, Count.LAT99_BAD),
 }
+_NOTHING = empty_tally()
 _ATTEMPTS = (Count.OK, Count.FAILED, Count.DEADLINE, Count.REFUSED, Count.REFUSED_UNCHECKED, Count.UNAVAILABLE)
 
 
@@ -67,6 +68,12 @@ class ClosedWindow:
         # Pairs of both directions: a copy to the baseline was answered to the client by the candidate.
         pairs = [tally for key, tally in self._of(stratum).items() if key[0] is Role.CANDIDATE]
         return sum(t[Count.PAIRS] for t in pairs), sum(t[Count.PAIRS_BAD] for t in pairs)
+
+    def lanes(self, metric: MetricId) -> tuple[int, int, int, int]:
+        """Of one latency metric the candidate's answers and late ones: live n, k, copied n, k."""
+        live, copied = (self.tallies.get((Role.CANDIDATE, lane), _NOTHING) for lane in (Lane.LIVE, Lane.COPY))
+        n, bad = _LATENCY_COUNTS[metric]
+        return live[n], live[bad], copied[n], copied[bad]
 
     def cells(self, metrics: tuple[MetricId, ...], stratum: int | None = None) -> dict[MetricId, Cell]:
         """What the decision rule reads of this window."""

@@ -127,7 +127,8 @@ class Plan:
     copies: share of baseline-served traffic copied to the candidate, basis points.
     soak: allow more copies than the next step's weight warrants.
     control_at_full: False gives up the baseline as control at 100 % (the verdict says so).
-    residual: basis points that stay on the baseline at 100 % for as long as it is the control.
+    residual: basis points that stay on the baseline at 100 % for as long as it is the control; None: by the traffic.
+    stretch_s: thin traffic may stretch max_step_s to this; None: it stands as written.
     strata: edges of classes by the size of a request's body, bytes, rising; empty: all requests are judged together.
     """
 
@@ -142,12 +143,13 @@ class Plan:
     soak: bool = False
     min_step_s: float = 300.0
     max_step_s: float = 3600.0
+    stretch_s: float | None = None
     min_events: int = 200
     min_windows: int = 20
     bake_s: float = 3600.0
     horizon_s: float = 7200.0
     control_at_full: bool = True
-    residual: int = 100
+    residual: int | None = None
     excuse_share: float = 0.01
     declared_differences: tuple[str, ...] = ()
     preset: str = "default"
@@ -207,7 +209,7 @@ def _step_problems(plan: Plan) -> list[str]:
         problems.append(f"steps: {_percents(steps)} must rise from step to step")
     if steps[-1] == 0:
         problems.append("steps: the last weight is 0; a plan that never sends live traffic decides nothing")
-    if not 0 < plan.residual <= 500:
+    if plan.residual is not None and not 0 < plan.residual <= 500:
         problems.append(f"residual: {plan.residual} must lie above 0 and not above 500 basis points")
     if not 0 <= plan.copies <= FULL_WEIGHT:
         problems.append(f"copies.share: {plan.copies} must lie between 0 and 10000 basis points")
@@ -256,6 +258,8 @@ def _duration_problems(plan: Plan) -> list[str]:
     ]
     if plan.max_step_s <= plan.min_step_s:
         problems.append(f"max_step_s: {plan.max_step_s} must be above min_step_s ({plan.min_step_s})")
+    if plan.stretch_s is not None and plan.stretch_s < plan.max_step_s:
+        problems.append(f"stretch_s: {plan.stretch_s} must not be below max_step_s ({plan.max_step_s})")
     if plan.min_windows * plan.rule.window_s > plan.max_step_s:
         problems.append(
             f"min_windows: {plan.min_windows} windows of {plan.rule.window_s} s do not fit into"

@@ -21,7 +21,10 @@ Quad = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTerms:
-    """The terms of a step. Weights in basis points; ``window`` is its first window, ``started`` its time in seconds."""
+    """The terms of a step. Weights in basis points; ``window`` is its first window, ``started`` its time in seconds.
+
+    max_step_s: seconds that it may last, the bake not counted; None: the plan's.
+    """
 
     weight_bp: int
     next_weight_bp: int
@@ -30,6 +33,7 @@ class StepTerms:
     control: bool
     baseline_required: bool
     baking: bool
+    max_step_s: float | None = None
 
     def needed_age_s(self, plan: Plan) -> float:
         """Seconds before which the step cannot pass."""
@@ -37,7 +41,8 @@ class StepTerms:
 
     def longest_age_s(self, plan: Plan) -> float:
         """Seconds after which a step that does not pass is left to a person."""
-        return plan.bake_s + plan.max_step_s if self.baking else plan.max_step_s
+        most = plan.max_step_s if self.max_step_s is None else self.max_step_s
+        return plan.bake_s + most if self.baking else most
 
 
 @dataclass(slots=True)
@@ -280,7 +285,11 @@ class Step:
     def checkpoint(self) -> dict[str, object]:
         terms = self.terms
         return {
-            "terms": {name: getattr(terms, name) for name in StepTerms.__dataclass_fields__},
+            "terms": {
+                name: value
+                for name in StepTerms.__dataclass_fields__
+                if (value := getattr(terms, name)) is not None  # max_step_s where the plan's own holds
+            },
             "resumes": self.resumes,
             "compiles_before": self.compiles_before,
             "answered_before": self.answered_before,

@@ -34,6 +34,7 @@ from gateway.core.findings import (
     recompile_sentence,
 )
 from gateway.core.keys import KeyCounts
+from gateway.core.mirror_load import Lanes, MirrorLoad
 from gateway.core.plan import MetricId, Plan
 from gateway.core.sequential import Cell
 from gateway.core.step import Quad, Step, StepTerms, resume_step
@@ -98,6 +99,7 @@ class Judge:
         self._step: Step | None = None
         self._strata = StepStrata(plan)
         self._keys = StepKeys()
+        self._mirror = MirrorLoad(plan.rule)
         self._shapes: tuple[str, ...] = ()
         if resume is not None:
             self._restore(resume)
@@ -113,6 +115,7 @@ class Judge:
         baseline_required: bool,
         baking: bool = False,
         sticky: bool = False,
+        max_step_s: float | None = None,
     ) -> None:
         """A step begins: promotion evidence and step counts start over, evidence against the candidate carries on.
 
@@ -123,6 +126,7 @@ class Judge:
         control: the baseline's present rate stands under the limits. baseline_required: no pass without its counts.
         baking: the step passes only after the plan's bake time.
         sticky: requests are split by a key of theirs; the step passes only on enough keys.
+        max_step_s: how long it may last, the bake not counted; None: as long as the plan says.
         """
         if not 0 <= weight_bp <= FULL_WEIGHT:
             raise ValueError(f"weight_bp: {weight_bp} must lie between 0 and {FULL_WEIGHT}")
@@ -136,10 +140,12 @@ class Judge:
             control=control,
             baseline_required=baseline_required,
             baking=baking,
+            max_step_s=max_step_s,
         )
         self._step = self._step.following(terms) if self._step else Step(plan=self._plan, terms=terms)
         self._strata.start(terms)
         self._keys.start(sticky=sticky)
+        self._mirror.start()
 
     def close_window(
         self,
@@ -153,6 +159,7 @@ class Judge:
         shapes: tuple[str, ...] = (),
         strata: Strata = (),
         keys: Mapping[Role, KeyCounts] | None = None,
+        lanes: Mapping[MetricId, Lanes] | None = None,
     ) -> None:
         """Books a closed window. Metrics without a cell had no event; metrics that the plan does not use are ignored.
 
@@ -162,6 +169,7 @@ class Judge:
         refused_unchecked: candidate n, k, baseline n, k of refusals that could not be put to the baseline.
         strata: the same cells by class of requests, where the plan has any.
         keys: of its live requests, where they are split by a key of theirs.
+        lanes: of the latency metrics, the candidate's live and copied answers apart.
         ValueError when the window is closed already or the counts of refusals are impossible; nothing is booked then.
         """
         step = self._present_step()
@@ -179,6 +187,7 @@ class Judge:
             step.close(window, cells, held_to)
             self._strata.close(first_open, window, strata, self._against.held_in_strata)
             self._keys.add(keys or {})
+            self._mirror.add(window, lanes or {})
         else:
             step.count_before(compiles=compiles, answered=answered)
         self._check_recompiles(step)
@@ -267,6 +276,7 @@ class Judge:
             "shapes": list(self._shapes),
             **({"strata": self._strata.checkpoint()} if self._plan.strata else {}),
             **({"keys": self._keys.checkpoint()} if self._keys.sticky else {}),
+            **({"mirror": mirror} if (mirror := self._mirror.checkpoint()) else {}),
         }
 
     def _present_step(self) -> Step:
@@ -359,7 +369,12 @@ class Judge:
             bar=1.0 / self._plan.rule.alpha_rollback,
             rows=rows,
             missing=missing,
-            notes=(*step.notes(), *self._keys.notes(), *self._strata.notes(rows, strata)),
+            notes=(
+                *step.notes(),
+                *self._keys.notes(),
+                *self._mirror.notes(self._plan.metrics),
+                *self._strata.notes(rows, strata),
+            ),
             to_go_s=to_go_s,
             breaker=stop.breaker if stop else self._breaker_counts(),
             compiles=stop.compiles if stop else None,
@@ -417,6 +432,7 @@ class Judge:
             self._step = resume_step(self._plan, saved["step"]) if saved["step"] is not None else None
             self._strata.restore(saved.get("strata", ()))
             self._keys.restore(saved.get("keys"))
+            self._mirror.restore(saved.get("mirror", {}))
             self._shapes = tuple(str(shape) for shape in saved.get("shapes", ()))  # not in older checkpoints
         except (KeyError, TypeError) as error:
             raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error

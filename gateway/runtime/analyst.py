@@ -11,12 +11,13 @@ from gateway.core.compare.parity import ParityStats
 from gateway.core.evidence import ClosedWindow, Evidence
 from gateway.core.findings import BreakerCounts, breaker_sentence
 from gateway.core.histogram import Histogram
-from gateway.core.plan import MetricId, Plan
+from gateway.core.plan import LATENCY, MetricId, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
 from gateway.core.strata import count_of
-from gateway.core.types import FULL_WEIGHT, MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
+from gateway.core.types import MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
 from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
+from gateway.runtime.traffic import Traffic
 
 log = logging.getLogger("gateway.analyst")
 
@@ -132,6 +133,7 @@ class Analyst:
         """Closed windows that the judge has not booked: it raised, and is given them again."""
         self._seen_bodies: dict[int, set[bytes]] = {}
         self.ever = EverCounted()
+        self.traffic = Traffic(now)
         self._attached: set[str] = set()
         self.final: Final | None = None
         self.observe(epoch=epoch, now=now)
@@ -164,16 +166,16 @@ class Analyst:
             self._judge = _resumed(plan, first, resume) or Judge(plan, first_window=first)
             first = max(first, self._judge.next_window)
             self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s, first_window=first)
-        full = run.step_weight == FULL_WEIGHT
         self._judge.start_step(
             weight_bp=run.step_weight,
             next_weight_bp=run.next_weight,
             window=first,
             now=now,
-            control=plan.control_at_full or not full,
-            baseline_required=plan.control_at_full or not full,
+            control=run.has_control,
+            baseline_required=run.has_control,
             baking=run.is_last_step,
             sticky=sticky,
+            max_step_s=run.max_step_s,
         )
         self.verdict = None
 
@@ -214,6 +216,7 @@ class Analyst:
     def report(self, report: Report) -> None:
         """Takes a worker's news. News of another epoch is no evidence."""
         self.ever.add(report)
+        self.traffic.add(report)
         late = self.evidence.late_events
         if report.epoch != self.evidence.epoch:
             return
@@ -317,6 +320,7 @@ class Analyst:
                     shapes=self.shapes,
                     strata=window.cells_by_stratum(metrics),
                     keys=window.keys,
+                    lanes={metric: window.lanes(metric) for metric in LATENCY if metric in metrics},
                 )
             except Exception:
                 self._judge = Judge(plan, first_window=window.window, resume=before)

@@ -287,7 +287,7 @@ class Conductor:
     async def _more_traffic(self, event: Event) -> Applied:
         """Write, then route. The caller holds the command lock; a rollback may still come first and wins."""
         before, now = self.rollout, self.clock.wall()
-        after, effects = transition(before, event, now)
+        after, effects = transition(before, event, now, self._rate(event, now))
         if after == before and not effects:
             return Applied(after, "", [], [])
         judged = event.verdict if isinstance(event, Judged) else self.analyst.verdict
@@ -305,6 +305,12 @@ class Conductor:
         self._route()
         self._log(lines)
         return Applied(after, lines[0].text if lines else "", sorted(self.replica.workers), [])
+
+    def _rate(self, event: Event, now: float) -> float | None:
+        """Judged requests a second of late, as the rule of the run counts that; None where it is not known."""
+        run = self.rollout.run
+        plan = event.plan if isinstance(event, Start) else run.plan if run is not None else None
+        return self.analyst.traffic.rate(now, plan.rule) if plan is not None else None
 
     def _less_traffic(self, event: Event, verdict: Verdict | None) -> Rolled:
         """Route, then owe the write: done when this returns, whatever workers and store do.

@@ -2,6 +2,7 @@
 
 from gateway.core.explain import Case, Explained
 from gateway.core.histogram import Histogram
+from gateway.core.outlook import told
 from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.core.types import Count, Lane, Role
 from gateway.core.verdict import MetricRow, Verdict
@@ -116,7 +117,16 @@ def run_view(rollout: Rollout, analyst: Analyst) -> admin.RunView:
         live_complete=live is not None and since == run.judged_from,
         overrides=[f"step {each.step + 1} by {each.who}" for each in run.overrides],
         time_to_zero_ms=_ms(run.time_to_zero_s),
+        outlook=_outlook(run),
+        longest_step_s=run.longest_step_s,
     )
+
+
+def _outlook(run: Run) -> admin.OutlookView | None:
+    found = run.outlook
+    if found is None:
+        return None
+    return admin.OutlookView(rate=found.rate, step_s=list(found.step_s), horizon_s=found.horizon_s, text=told(run))
 
 
 def _live(run: Run, analyst: Analyst) -> tuple[int | None, float | None]:

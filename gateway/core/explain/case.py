@@ -11,7 +11,7 @@ from gateway.core.plan import LATENCY, MetricId
 from gateway.core.run import Rollout, Run
 from gateway.core.strata import in_requests
 
-LABELS: Final = ("Seen", "Limit", "Baseline", "Samples", "Rule", "Detail", "Clients", "Zero", "Missing")
+LABELS: Final = ("Seen", "Limit", "Baseline", "Samples", "Rule", "Detail", "Clients", "Zero", "Expected", "Missing")
 """Of the facts, in the order in which they stand."""
 NOT_MEASURED: Final = "not measured"
 LONGEST_QUOTE: Final = 300

@@ -6,7 +6,6 @@ from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, 
 from gateway.core.figures import Percentiles
 from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Verdict, percent, share_of, waited_text
 from gateway.core.plan import HAS_CONTROL, LATENCY, MetricId, Plan
-from gateway.core.types import FULL_WEIGHT
 
 
 def of_row(case: Case, row: MetricRow) -> Iterator[Fact]:
@@ -39,8 +38,7 @@ def _limit(case: Case, row: MetricRow) -> str:
 
 
 def _is_controlled(case: Case, row: MetricRow) -> bool:
-    run = case.run
-    return HAS_CONTROL[row.metric] and (run.plan.control_at_full or run.step_weight != FULL_WEIGHT)
+    return HAS_CONTROL[row.metric] and case.run.has_control
 
 
 def _tolerance(case: Case) -> str:

@@ -4,7 +4,7 @@ import msgspec
 
 from ctl.layout import WIDTH
 from ctl.status_view import full, one_line
-from wire.admin import ParityView, StratumView
+from wire.admin import OutlookView, ParityView, StratumView
 
 
 def test_line_of_an_idle_gateway(sample: Any) -> None:
@@ -95,3 +95,14 @@ def test_overrides_and_a_count_that_is_not_whole_are_said(sample: Any) -> None:
     text = full(sample["status"](state="done", weight=10_000, run=run, verdict=None))
     assert "PROMOTED at 100 % by override (step 1 by bob)" in text
     assert "at least 77 live requests" in text
+
+
+def test_an_open_run_shows_what_was_expected_of_it(sample: Any) -> None:
+    """The times of the start and how long the present step may last; an ended run has neither."""
+    outlook = OutlookView(rate=50.0, step_s=[300.0, 840.0], horizon_s=7200.0, text="At 50 a second: 1 % about 14 min.")
+    run = sample["run"](outlook=outlook, longest_step_s=7200.0)
+    text = full(sample["status"](run=run))
+    assert "Expected  At 50 a second: 1 % about 14 min." in text
+    assert "the present step may last 2 h; then a person decides" in text
+    ended = msgspec.structs.replace(run, outcome="PROMOTED", decided_weight=10_000)
+    assert "14 min" not in full(sample["status"](run=ended))

@@ -49,6 +49,27 @@ def test_the_default_preset_takes_the_measured_defaults_and_given_fields_win() -
     assert plan.horizon_s >= 7200
 
 
+def test_length_of_a_step_and_residual_follow_the_traffic_unless_they_are_written() -> None:
+    """What a plan says stands: the length is not stretched, and a residual keeps the control even in the demo."""
+    plan, _ = parse_plan({**DEMO, "preset": "default"}, "demo")
+    assert (plan.max_step_s, plan.stretch_s, plan.residual) == (3600.0, 86_400.0, None)
+    demo, _ = parse_plan(DEMO, "demo")
+    assert (demo.max_step_s, demo.stretch_s, demo.residual, demo.control_at_full) == (60.0, 8640.0, None, False)
+    written, _ = parse_plan({**DEMO, "max_step_s": 60, "residual": 2.5}, "demo")
+    assert (written.max_step_s, written.stretch_s) == (60.0, None)
+    assert (written.residual, written.control_at_full) == (250, True)
+    long, _ = parse_plan({**DEMO, "preset": "default", "min_step_s": 3000}, "demo")
+    assert long.stretch_s == 86_400.0
+
+
+@pytest.mark.parametrize("residual", [0, 5.1, "much"])
+def test_a_residual_that_is_no_share_is_refused(residual: object) -> None:
+    """The problem names the field, the value and what is allowed."""
+    with pytest.raises(PlanError) as refused:
+        parse_plan({**DEMO, "residual": residual}, "demo")
+    assert any(problem.startswith(f"residual: {residual!r}: ") for problem in refused.value.problems)
+
+
 def test_the_digest_follows_every_change() -> None:
     """Two plans that differ anywhere have different digests; the same plan always the same."""
     assert parse_plan(DEMO, "demo")[1] == parse_plan(dict(DEMO), "demo")[1]

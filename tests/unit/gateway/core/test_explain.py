@@ -14,7 +14,7 @@ from gateway.core.explain.case import LABELS
 from gateway.core.figures import ArmFigures, Figures, Percentiles
 from gateway.core.findings import BreakerCounts, CompileCounts, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
-from gateway.core.run import Outcome, Override, Rollout, State
+from gateway.core.run import Outcome, Outlook, Override, Rollout, State
 
 
 @pytest.mark.parametrize(
@@ -543,3 +543,25 @@ def test_a_promotion_shows_the_nearest_of_the_metrics_that_it_required() -> None
     rows = (row(MetricId.LAT_P95, passes=True, proof=3.4), row(MetricId.PARITY, passes=False, proof=0.2))
     case = under_way(State.BAKING, replace(passed, rows=rows))
     assert "candidate answers" in told(explain(case))["Seen"]
+
+
+def test_an_open_run_says_what_was_expected_of_it() -> None:
+    """The times of the start stand beside what is missing; a run of an earlier version has none to tell."""
+    case = under_way(State.STEPPING, verdict(VerdictName.HOLD, "too_few", MetricId.LAT_P95))
+    assert "Expected" not in told(explain(case))
+    outlook = Outlook(rate=12.5, step_s=(300.0, 840.0, None, 3600.0), horizon_s=7200.0)
+    known = replace(case, rollout=replace(case.rollout, run=replace(case.run, outlook=outlook)))
+    text = told(explain(known))["Expected"]
+    assert text.startswith("At 12.5 judged requests a second")
+    assert "10 % about 14 min" in text
+    assert "50 % not at this traffic" in text
+    validating = replace(known, rollout=replace(known.rollout, state=State.VALIDATING))
+    assert told(explain(validating))["Expected"] == text
+
+
+def test_a_held_step_is_told_with_the_time_that_it_was_given() -> None:
+    """Where thin traffic stretched the step, that is how long it lasted."""
+    case = under_way(State.HELD, verdict(VerdictName.INCONCLUSIVE, "stuck", MetricId.LAT_P95))
+    longer = replace(case, rollout=replace(case.rollout, run=replace(case.run, max_step_s=36_000.0)))
+    assert "was not settled within 60 min" in explain(case).headline
+    assert "was not settled within 10 h" in explain(longer).headline

@@ -66,6 +66,9 @@ def test_unused_latency_limits_are_none() -> None:
         ({"max_step_s": 300.0}, "max_step_s: 300.0 must be above min_step_s (300.0)"),
         ({"min_windows": 361}, "min_windows: 361 windows of 10.0 s do not fit into max_step_s (3600.0)"),
         ({"bake_s": -1.0}, "bake_s: -1.0 must be 0 or more"),
+        ({"stretch_s": 3599.0}, "stretch_s: 3599.0 must not be below max_step_s (3600.0)"),
+        ({"residual": 0}, "residual: 0 must lie above 0 and not above 500 basis points"),
+        ({"residual": 501}, "residual: 501 must lie above 0 and not above 500 basis points"),
     ],
 )
 def test_an_unsound_plan_is_refused(change: dict[str, Any], problem: str) -> None:

@@ -1,6 +1,7 @@
 """What a step counts and what it lacks."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,6 +109,16 @@ def test_ages(baking: bool, needed: float, longest: float) -> None:
     step = step_from(baking=baking, bake_s=1000.0)
     assert step.terms.needed_age_s(step.plan) == needed
     assert step.terms.longest_age_s(step.plan) == longest
+
+
+def test_a_step_may_be_given_longer_than_the_plan_says() -> None:
+    """What the run was given at the step's begin holds, through a checkpoint too; one without it is as it was."""
+    step = step_from(baking=True, bake_s=1000.0)
+    longer = Step(plan=step.plan, terms=replace(step.terms, max_step_s=9000.0))
+    assert longer.terms.longest_age_s(step.plan) == 10_000.0
+    assert resume_step(step.plan, json.loads(json.dumps(longer.checkpoint()))).terms == longer.terms
+    assert "max_step_s" not in json.dumps(step.checkpoint())
+    assert resume_step(step.plan, json.loads(json.dumps(step.checkpoint()))).terms == step.terms
 
 
 def test_a_short_bake_still_has_the_age_of_a_step() -> None:

@@ -457,3 +457,44 @@ def test_a_start_while_a_rollback_is_still_being_measured_is_one_truth() -> None
         assert s.store.rollout.epoch == s.conductor.rollout.epoch
 
     play(scenario)
+
+
+def test_a_run_is_opened_with_what_its_traffic_promises() -> None:
+    """The rate of idle decides the expected times; a restart finds the same horizon and residual."""
+    plan = replace(PLAN, control_at_full=True, stretch_s=8640.0, bake_s=600.0)
+
+    async def scenario(s: Stage) -> None:
+        await seconds(s, 30, ok=10)  # both arms of the stage answer ten a second
+        applied = await s.conductor.start(plan, "digest", who="me", reason="go")
+        assert "At 20 judged requests a second" in applied.text
+        s.conductor.arm_health("gpu", READY_B)
+        s.conductor.arm_health("tpu", READY_C)
+        await tick(s)
+        await seconds(s, 60, ok=10)
+        assert s.conductor.rollout.state is State.BAKING
+        assert s.worker.last_snapshot().weight == 9_666
+
+    before = play(scenario)
+    kept = before.conductor.rollout.run
+    assert kept is not None
+    assert kept.residual == 334
+
+    async def nothing(s: Stage) -> None:
+        assert s.conductor.rollout.run is not None
+        assert s.conductor.rollout.run.residual == 334
+        assert s.worker.last_snapshot().weight == 9_666
+        assert s.conductor.rollout.run.plan == kept.plan
+
+    play(nothing, before.store, now=2000.0)
+
+
+def test_without_a_minute_of_traffic_nothing_is_promised() -> None:
+    """A run that is started at once has the plan's own numbers, and says so."""
+
+    async def scenario(s: Stage) -> None:
+        applied = await s.conductor.start(PLAN, "digest", who="me", reason="go")
+        assert "No times are foretold: traffic has not been counted for long enough" in applied.text
+        assert s.conductor.rollout.run is not None
+        assert s.conductor.rollout.run.plan == PLAN
+
+    play(scenario)

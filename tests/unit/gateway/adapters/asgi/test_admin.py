@@ -341,3 +341,22 @@ def test_off_loopback_explain_needs_the_token() -> None:
         assert told.status_code == 200
 
     ask(scenario, loopback=False)
+
+
+def test_start_says_what_the_traffic_promises_and_the_status_keeps_it() -> None:
+    """Rate, time of each step and horizon are in the answer, in the status and in the explanation."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await seconds(s, 30, ok=10)
+        answer = await client.post("/v1/start", headers=WRITE, content=start_body())
+        told = "At 20 judged requests a second (counted at the start) the steps should take: 10 % about "
+        assert told in answer.json()["detail"]
+        run = (await client.get("/v1/status")).json()["run"]
+        assert (run["outlook"]["rate"], len(run["outlook"]["step_s"])) == (20.0, 2)
+        assert run["outlook"]["horizon_s"] > 720.0
+        assert run["outlook"]["text"].startswith(told)
+        assert run["longest_step_s"] == 60.0
+        facts = (await client.get("/v1/explain")).json()["facts"]
+        assert [fact["text"] for fact in facts if fact["label"] == "Expected"] == [run["outlook"]["text"]]
+
+    ask(scenario)
