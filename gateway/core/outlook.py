@@ -46,12 +46,13 @@ def min_horizon_s(rule: RuleParameters) -> float:
     return MIN_HORIZON_S * rule.window_s / RuleParameters().window_s
 
 
-def max_step_s(run: Run, rate: float | None) -> float:
-    """How long the present step of ``run`` may last, the bake not counted: by the plan, more where traffic is thin."""
+def stretched_s(run: Run, rate: float | None) -> float | None:
+    """How long the present step of ``run`` may last for thin traffic, the bake not counted; None: as the plan says."""
     plan = run.plan
     if plan.stretch_s is None or not rate:
-        return plan.max_step_s
-    return min(plan.stretch_s, max(plan.max_step_s, STRETCH * _proof_s(run, rate)))
+        return None
+    stretched = min(plan.stretch_s, STRETCH * _proof_s(run, rate))
+    return stretched if stretched > plan.max_step_s else None
 
 
 def residual(plan: Plan, rate: float | None) -> int:
@@ -123,7 +124,7 @@ def _span(seconds: float) -> str:
 
 
 def _longest_s(run: Run, rate: float) -> float:
-    return max_step_s(run, rate) + (run.plan.bake_s if run.is_last_step else 0.0)
+    return replace(run, max_step_s=stretched_s(run, rate)).longest_step_s
 
 
 def _expected_s(run: Run, rate: float) -> float:

@@ -36,7 +36,7 @@ from gateway.core.events import (
     Validated,
 )
 from gateway.core.findings import Verdict, VerdictName
-from gateway.core.outlook import expect, max_step_s, residual, told
+from gateway.core.outlook import expect, residual, stretched_s, told
 from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, NotNow, Outcome, Override, Rollout, Run, State
 from gateway.core.types import FULL_WEIGHT
 
@@ -154,7 +154,7 @@ def _enter_step(
         run,
         step_since=now,
         paused_from=None,
-        max_step_s=max_step_s(run, rate),
+        max_step_s=stretched_s(run, rate),
         residual=residual(run.plan, rate) if weight == FULL_WEIGHT else None,
     )
     state = State.BAKING if run.is_last_step else State.STEPPING if weight else State.SHADOWING

@@ -86,9 +86,10 @@ class Run:
         since when they had been counted; None when that is not known.
     acknowledged, unconfirmed: how many workers confirmed weight 0, and which did not; None and empty until measured.
     outlook: None for a run of an earlier version.
-    max_step_s: seconds that the present step may last, the bake not counted; as it was when the step began.
+    max_step_s: seconds that the present step may last, the bake not counted, since it began in thin traffic; None: as
+        long as the plan says.
     residual: basis points that the baseline keeps at 100 %, as it was when that step began; 0: none, no control.
-        Both None where no step of this version began.
+        None before, and for a run of an earlier version.
     """
 
     run_id: str

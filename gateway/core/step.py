@@ -288,7 +288,7 @@ class Step:
             "terms": {
                 name: value
                 for name in StepTerms.__dataclass_fields__
-                if (value := getattr(terms, name)) is not None  # max_step_s where the plan's own holds
+                if (value := getattr(terms, name)) is not None  # no max_step_s where the plan's own holds
             },
             "resumes": self.resumes,
             "compiles_before": self.compiles_before,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from decision_cases import started, vector_plan
 
-from gateway.core.outlook import MOST_RESIDUAL, events_to_prove, expect, max_step_s, min_horizon_s, residual, told
+from gateway.core.outlook import MOST_RESIDUAL, events_to_prove, expect, min_horizon_s, residual, stretched_s, told
 from gateway.core.plan import MetricId, MetricLimit, Plan, RuleParameters
 from gateway.core.promotion import log_evidence, promotion_limit
 from gateway.core.run import Run
@@ -84,7 +84,7 @@ def test_without_traffic_the_plans_numbers_hold_and_that_is_said(rate: float | N
     run = run_of(plan)
     outlook = expect(run, rate)
     assert (outlook.rate, outlook.step_s, outlook.horizon_s) == (rate, (), 9000.0)
-    assert max_step_s(run, rate) == plan.max_step_s
+    assert stretched_s(run, rate) is None
     assert residual(plan, rate) == MOST_RESIDUAL
     said = told(replace(run, outlook=outlook))
     assert said.startswith("No times are foretold: ")
@@ -115,14 +115,14 @@ def test_the_horizon_is_the_planned_length_of_the_run() -> None:
 def test_a_step_that_is_not_written_down_is_stretched_by_thin_traffic_alone() -> None:
     """Three times the expected time, never below the plan's and never above its bound; a written one stands."""
     plan = live_plan(stretch_s=DAY_S)
-    for rate, most in ((5000.0, 3600.0), (1e-3, DAY_S)):
-        assert max_step_s(run_of(plan), rate) == most
-        assert max_step_s(run_of(replace(plan, stretch_s=None)), rate) == 3600.0
+    for rate, most in ((5000.0, None), (1e-3, DAY_S)):
+        assert stretched_s(run_of(plan), rate) == most
+        assert stretched_s(run_of(replace(plan, stretch_s=None)), rate) is None
     expected = expect(run_of(plan), 2.0).step_s[0]
     assert expected is not None
-    assert max_step_s(run_of(plan), 2.0) == pytest.approx(3 * expected)
+    assert stretched_s(run_of(plan), 2.0) == pytest.approx(3 * expected)
     bake = run_of(replace(plan, bake_s=40_000.0), step=2)
-    assert max_step_s(bake, 50.0) == max_step_s(run_of(plan, step=2), 50.0)  # the bake comes on top
+    assert stretched_s(bake, 50.0) == stretched_s(run_of(plan, step=2), 50.0)  # the bake comes on top
 
 
 @pytest.mark.parametrize(
@@ -164,3 +164,11 @@ def test_a_thin_control_takes_its_time() -> None:
     assert thin is not None
     assert thick is not None
     assert 1.6 < thin / thick < 2.4
+
+
+def test_copies_are_events_as_live_requests_are() -> None:
+    """A step of copies alone is as quick as a live one that has as many events."""
+    copied = vector_plan(steps=(0, 1000), metrics=(P99,), copies=1000, bake_s=0.0)
+    live = replace(copied, steps=(1000, 1001), copies=0)
+    a, b = (expect(run_of(plan), 20.0).step_s[0] for plan in (copied, live))
+    assert a == pytest.approx(b, rel=1e-2)

@@ -8,7 +8,7 @@ from fakes.control import PLAN
 
 from gateway.core.compare.parity import ParityStats
 from gateway.core.findings import BreakerCounts
-from gateway.core.plan import ParityPolicy, Plan
+from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report, WindowCounts
 from gateway.core.types import MOST_SHAPES, Count, Lane, Role, empty_tally
@@ -228,3 +228,47 @@ def test_a_worker_that_trips_tells_what_it_saw_since_the_candidate_began_to_fail
     assert (analyst.tripped_by, analyst.trip) == ("w0", verdict.breaker)
     assert "19 of 20 (95 %) candidate attempts failed in worker w0 (of 2) in the last 2 s" in verdict.text
     assert "worker w0" in verdict.text
+
+
+@pytest.mark.parametrize(("residual", "control"), [(0, False), (334, True)])
+def test_the_judge_goes_by_what_the_run_froze_for_its_step(residual: int, control: bool) -> None:
+    """Without a residual there is no control and none is required; the step's own length is what it is held to."""
+    plan = replace(PLAN, control_at_full=True)
+    run = Run(
+        run_id="r", plan=plan, plan_digest="d", started_at=1000.0, who="", reason="", step=1, residual=residual,
+        max_step_s=500.0,
+    )  # fmt: skip
+    analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=1000.0)
+    analyst.judge(run, epoch=1, now=1000.0, fresh=True, resume=None)
+    held = analyst.look(1000.0 + 500.0 + plan.bake_s)
+    assert held is not None
+    assert held.name == "HOLD"
+    assert any("control off" in note for note in held.notes) is not control
+    assert any("baseline counts are not required" in note for note in held.notes) is not control
+    stuck = analyst.look(1001.0 + 500.0 + plan.bake_s)
+    assert stuck is not None
+    assert stuck.name == "INCONCLUSIVE"
+
+
+def test_live_and_copied_answers_of_the_candidate_reach_the_judge_apart() -> None:
+    """Copies that are late five times as often are noted; the baseline's copies are nobody's latency."""
+    limit = MetricLimit(metric=MetricId.LAT_P95, allowed=0.05, limit_ms=80.0)
+    plan = replace(PLAN, metrics=(*PLAN.metrics, limit), copies=5000)
+    run = Run(run_id="r", plan=plan, plan_digest="d", started_at=1000.0, who="", reason="")
+    analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=1000.0)
+    analyst.judge(run, epoch=1, now=1000.0, fresh=True, resume=None)
+    for window in range(1001, 1031):
+        rows = []
+        for role, lane, late in (
+            (Role.CANDIDATE, Lane.LIVE, 1), (Role.CANDIDATE, Lane.COPY, 5), (Role.BASELINE, Lane.LIVE, 1),
+            (Role.BASELINE, Lane.COPY, 20),
+        ):  # fmt: skip
+            tally = empty_tally()
+            tally[Count.OK], tally[Count.LAT95_N], tally[Count.LAT95_BAD] = 25, 25, late
+            rows.append(WindowCounts(window=window, role=role, lane=lane, tally=tally))
+        analyst.report(report(window + 1.0, windows=rows))
+    verdict = analyst.look(1031.0)
+    assert verdict is not None
+    (note,) = (note for note in verdict.notes if note.startswith("mirror load"))
+    assert "(4 %) of the candidate's live answers" in note
+    assert "(20 %) of its answers to copies took longer than 80 ms; the copies are slower" in note
