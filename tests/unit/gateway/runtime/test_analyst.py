@@ -228,3 +228,27 @@ def test_a_worker_that_trips_tells_what_it_saw_since_the_candidate_began_to_fail
     assert (analyst.tripped_by, analyst.trip) == ("w0", verdict.breaker)
     assert "19 of 20 (95 %) candidate attempts failed in worker w0 (of 2) in the last 2 s" in verdict.text
     assert "worker w0" in verdict.text
+
+
+def test_a_verdict_says_which_worker_windows_were_closed_without() -> None:
+    """Overdue windows close, and whoever reads the verdict knows whose counts are not in it."""
+    analyst = judging()
+    analyst.attach("w0")
+    analyst.attach("w2")
+    analyst.report(report(1014.0))
+    verdict = analyst.look(1014.0)
+    assert verdict is not None
+    assert verdict.notes[-1] == "3 windows closed without worker w2"
+    assert (analyst.evidence.incomplete_windows, analyst.ever.incomplete_windows) == (3, 3)
+    analyst.observe(epoch=2, now=1015.0)
+    assert (analyst.evidence.incomplete_windows, analyst.ever.incomplete_windows) == (0, 3)
+
+
+def test_a_verdict_on_complete_windows_has_no_such_note() -> None:
+    """It is as it always was."""
+    analyst = judging()
+    analyst.attach("w0")
+    analyst.report(report(1014.0))
+    verdict = analyst.look(1014.0)
+    assert verdict is not None
+    assert not any("closed without" in note for note in verdict.notes)
