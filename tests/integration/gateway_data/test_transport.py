@@ -320,16 +320,17 @@ def test_a_stream_is_timed_as_its_bytes_come_in() -> None:
     async def scenario() -> None:
         async def events(seen: Seen, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-            for pause_s in (0.3, 0.3, 0.0):
+            for pause_s in (0.3, 0.3, 0.05):
                 await asyncio.sleep(pause_s)
                 writer.write(b"9\r\ndata: 1\n\n\r\n")
-            writer.write(b"0\r\n\r\n" if len(seen.body) % 2 else b"zz\r\n")
+            await asyncio.sleep(0.05)
+            writer.write(b"0\r\n\r\n" if b'"n": 1}' in seen.body else b"zz\r\n")
 
         limits = {"stream_limits_ms": (200.0, 200.0)}
         async with canary(says(), events, weight=10_000, **limits) as (gateway, _, _):
             assert len((await gateway.ask({"model": "m", "stream": True, "n": 1})).body) == 27
             with pytest.raises(asyncio.IncompleteReadError):
-                await gateway.ask({"model": "m", "stream": True, "n": 10})
+                await gateway.ask({"model": "m", "stream": True, "n": 2})
             await gateway.settled()
             counts = (Count.TTFT_N, Count.TTFT_BAD, Count.ITL_N, Count.ITL_BAD, Count.STREAMS, Count.STREAMS_BROKEN)
             assert [gateway.count(CANDIDATE, LIVE, count) for count in counts] == [2, 2, 2, 2, 2, 1]
