@@ -186,9 +186,9 @@ class Worker:
         route = self._routing.route
         assert route is not None
         if new_epoch or snapshot.window_s != self._books.current.window_s:
-            self._books.begin_epoch(snapshot.epoch, snapshot.window_s, route.limits)
+            self._books.begin_epoch(snapshot.epoch, snapshot.window_s, route.limits, route.stream_limits)
         else:
-            self._books.current.set_limits(route.limits)
+            self._books.current.set_limits(route.limits, route.stream_limits)
         self._writes.acknowledged(snapshot.version, snapshot.epoch)
         self._flush_log()
         self._channel.send(

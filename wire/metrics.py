@@ -55,6 +55,12 @@ GATEWAY_EVIDENCE: Final = Metric(
 )
 GATEWAY_BREAKER: Final = Metric("canary_gateway_breaker_score", "Breaker score, 0 to 16; 8 is sick.", ("arm",))
 GATEWAY_LATE: Final = Metric("canary_gateway_late_events", "Events that came after their window was judged.")
+GATEWAY_INCOMPLETE: Final = Metric(
+    "canary_gateway_incomplete_windows", "Windows that were closed without the report of a worker."
+)
+GATEWAY_STREAMS: Final = Metric(
+    "canary_gateway_streams", "Judged event streams that have ended, by arm, lane and end.", ("arm", "lane", "end")
+)
 GATEWAY_WORKERS: Final = Metric("canary_gateway_workers", "Data workers that were heard in the last ten seconds.")
 GATEWAY_JUDGE_AGE: Final = Metric("canary_gateway_judge_age_seconds", "Seconds since the judge last ran to its end.")
 GATEWAY_TIME_TO_ZERO: Final = Metric(

@@ -17,7 +17,7 @@ from gateway.core.identity import MAY_DIFFER
 from gateway.core.outlook import min_horizon_s
 from gateway.core.plan import (
     DEFAULT_ALLOWED,
-    LATENCY,
+    TIMED,
     MetricId,
     MetricLimit,
     ParityPolicy,
@@ -43,7 +43,7 @@ def _may_differ(field: str) -> str:
 
 
 class LatencyLimit(_Strict):
-    """At most ``allowed`` of the answers may take longer than ``limit_ms``."""
+    """At most ``allowed`` of the answers, first events or gaps of a stream may take longer than ``limit_ms``."""
 
     limit_ms: Annotated[float, Field(ge=0.01, le=3_600_000)]
     allowed: Allowed | None = None
@@ -66,6 +66,9 @@ class Slo(_Strict):
     error: RateLimit = RateLimit()
     refused: RateLimit = RateLimit()
     parity: RateLimit | None = None
+    ttft: LatencyLimit | None = None
+    itl: LatencyLimit | None = None
+    stream_broken: RateLimit | None = None
     recompile: RecompileLimit = RecompileLimit()
 
 
@@ -214,7 +217,7 @@ def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:
         if given is None:
             continue
         allowed = given.allowed if given.allowed is not None else DEFAULT_ALLOWED[metric]
-        limit_ms = given.limit_ms if metric in LATENCY and isinstance(given, LatencyLimit) else None
+        limit_ms = given.limit_ms if metric in TIMED and isinstance(given, LatencyLimit) else None
         limits.append(MetricLimit(metric=metric, allowed=allowed, limit_ms=limit_ms))
     return tuple(limits)
 

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from gateway.core.histogram import Histogram, value_of
 from gateway.core.run import State
-from gateway.core.types import FULL_WEIGHT, OUTCOME_COUNT, Role
+from gateway.core.types import FULL_WEIGHT, OUTCOME_COUNT, Count, Role
 from gateway.runtime.analyst import Analyst, EverCounted
 from gateway.runtime.conductor import Conductor
 from gateway.runtime.replica import Replica
@@ -36,6 +36,12 @@ class GatewayCollector(Collector):
             for outcome, count in OUTCOME_COUNT.items():
                 requests.add_metric([role, lane, outcome], tally[count])
         yield requests
+        streams = _counter(metrics.GATEWAY_STREAMS)
+        for (role, lane), tally in sorted(ever.tallies.items()):
+            broken = tally[Count.STREAMS_BROKEN]
+            streams.add_metric([role, lane, "whole"], tally[Count.STREAMS] - broken)
+            streams.add_metric([role, lane, "broken"], broken)
+        yield streams
         latency = HistogramMetricFamily(
             metrics.GATEWAY_LATENCY.name, metrics.GATEWAY_LATENCY.help, labels=metrics.GATEWAY_LATENCY.labels
         )
@@ -55,6 +61,9 @@ class GatewayCollector(Collector):
         late = _counter(metrics.GATEWAY_LATE)
         late.add_metric([], ever.late_events)
         yield late
+        incomplete = _counter(metrics.GATEWAY_INCOMPLETE)
+        incomplete.add_metric([], ever.incomplete_windows)
+        yield incomplete
 
     def _routing(self) -> Iterable[Metric]:
         conductor, replica = self._conductor, self._replica

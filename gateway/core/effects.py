@@ -67,9 +67,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Give the client what ``leg`` has brought, and the rest as it comes."""
+    """Give the client what ``leg`` has brought, and the rest as it comes.
+
+    events: it is a stream of events, which may go on for hours. counted: and it is the first leg's evidence.
+    """
 
     leg: Leg
+    events: bool = False
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """What became of the request on the arm it was assigned to (lane live). ``timed``: it enters the latencies.
+    """What became of the request on the arm it was assigned to (lane live).
 
     compiles, compiled: how many compiles its answer met, and their shapes.
     """
@@ -114,7 +119,6 @@ class Book:
     role: Role
     outcome: Outcome
     compiles: int = 0
-    timed: bool = True
     compiled: tuple[str, ...] = ()
 
 

@@ -1,15 +1,17 @@
 """Counts per window, arm, lane and class of requests, merged from any number of workers, and closed in order.
 
-Two rules keep the numbers honest. An event belongs to the window in which its request arrived. A window is closed
-once no worker can still add to it: nothing that arrived before its end is open anywhere, or its end is one time-out
-old. What comes later is counted as late and judged nowhere.
+Two rules keep the numbers honest. An event belongs to the window in which its request arrived, and what becomes of a
+stream of events to the window in which it ended. A window is closed once no worker can still add to it: nothing that
+arrived before its end is open anywhere, or its end is one time-out old. What comes later is counted as late and judged
+nowhere; a window that was closed without a worker's report is counted as incomplete.
 
 Addition commutes, so any order and grouping of reports gives the same closed windows. (Of keys the distinct ones; the
 counters of the heavy ones may differ within their bound.)
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gateway.core.keys import KeyCounts
 from gateway.core.plan import MetricId
@@ -18,6 +20,7 @@ from gateway.core.snapshot import Report, WindowKeys
 from gateway.core.types import Count, Lane, Role, Tally, empty_tally, window_of
 
 Key = tuple[Role, Lane]
+MOST_NAMED: Final = 16
 
 JUDGED_LANES: dict[Role, tuple[Lane, ...]] = {
     # A copy sent to the baseline serves parity only; a copy sent to the candidate is evidence like a live request.
@@ -25,10 +28,13 @@ JUDGED_LANES: dict[Role, tuple[Lane, ...]] = {
     Role.CANDIDATE: (Lane.LIVE, Lane.COPY),
 }
 
-_LATENCY_COUNTS = {
+_OWN_COUNTS = {
     MetricId.LAT_P50: (Count.LAT50_N, Count.LAT50_BAD),
     MetricId.LAT_P95: (Count.LAT95_N, Count.LAT95_BAD),
     MetricId.LAT_P99: (Count.LAT99_N, Count.LAT99_BAD),
+    MetricId.TTFT: (Count.TTFT_N, Count.TTFT_BAD),
+    MetricId.ITL: (Count.ITL_N, Count.ITL_BAD),
+    MetricId.STREAM_BROKEN: (Count.STREAMS, Count.STREAMS_BROKEN),
 }
 _NOTHING = empty_tally()
 _ATTEMPTS = (Count.OK, Count.FAILED, Count.DEADLINE, Count.REFUSED, Count.REFUSED_UNCHECKED, Count.UNAVAILABLE)
@@ -54,8 +60,8 @@ class ClosedWindow:
 
     def events(self, role: Role, metric: MetricId, stratum: int | None = None) -> tuple[int, int]:
         """(events, bad events) of one metric for one arm."""
-        if metric in _LATENCY_COUNTS:
-            n, bad = _LATENCY_COUNTS[metric]
+        if metric in _OWN_COUNTS:
+            n, bad = _OWN_COUNTS[metric]
             return self.sum(role, n, stratum=stratum), self.sum(role, bad, stratum=stratum)
         if metric is MetricId.ERROR:
             failed = self.sum(role, Count.FAILED, Count.UNAVAILABLE, stratum=stratum)
@@ -76,10 +82,17 @@ class ClosedWindow:
         return live[n], live[bad], copied[n], copied[bad]
 
     def cells(self, metrics: tuple[MetricId, ...], stratum: int | None = None) -> dict[MetricId, Cell]:
-        """What the decision rule reads of this window."""
-        return {
+        """What the decision rule reads of this window.
+
+        A stream that broke has failed; where ``stream_broken`` is judged that metric has it, and not ``error`` as well.
+        """
+        cells = {
             m: Cell(*self.events(Role.CANDIDATE, m, stratum), *self.events(Role.BASELINE, m, stratum)) for m in metrics
         }
+        if MetricId.STREAM_BROKEN in cells and MetricId.ERROR in cells:
+            error, broken = cells[MetricId.ERROR], cells[MetricId.STREAM_BROKEN]
+            cells[MetricId.ERROR] = replace(error, k_c=error.k_c - broken.k_c, k_b=error.k_b - broken.k_b)
+        return cells
 
     def cells_by_stratum(self, metrics: tuple[MetricId, ...]) -> tuple[dict[MetricId, Cell], ...]:
         """The same of each class."""
@@ -91,8 +104,10 @@ class ClosedWindow:
 
 @dataclass(slots=True)
 class _Worker:
+    """reported_to: wall time of its last report. complete_to: before it there is nothing left to report."""
+
+    reported_to: float
     complete_to: float
-    """Wall time before which this worker has nothing left to report."""
 
 
 @dataclass(slots=True)
@@ -111,6 +126,10 @@ class Evidence:
     _workers: dict[str, _Worker] = field(default_factory=dict)
     totals: dict[Key, Tally] = field(default_factory=dict)
     late_events: int = 0
+    incomplete_windows: int = 0
+    """Windows that were closed without the report of a worker that was expected to have one."""
+    closed_without: dict[str, int] = field(default_factory=dict)
+    """How many without whose, for the first MOST_NAMED workers of which that is true."""
     next_window: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -124,7 +143,7 @@ class Evidence:
             self._count(counts.window, (counts.role, counts.lane), counts.tally, counts.stratum)
         for keys in report.keys:
             self._count_keys(keys)
-        self._workers[report.name] = _Worker(min(report.at, report.open_since or report.at))
+        self._workers[report.name] = _Worker(report.at, min(report.at, report.open_since or report.at))
 
     def add_pair(self, *, epoch: int, window: int, lane: Lane, bad: bool, stratum: int = 0) -> bool:
         """Counts one compared pair; False when its window is closed or its epoch is past."""
@@ -136,7 +155,8 @@ class Evidence:
 
     def expect(self, name: str) -> None:
         """A worker that is attached but has not reported yet: windows wait for its first word."""
-        self._workers.setdefault(name, _Worker(self.first_window * self.width_s))
+        begin = self.first_window * self.width_s
+        self._workers.setdefault(name, _Worker(begin, begin))
 
     def forget_worker(self, name: str) -> None:
         """A worker that is gone reports nothing more; windows do not wait for it."""
@@ -150,7 +170,26 @@ class Evidence:
         while self.next_window < ready_to:
             window = self.next_window
             self.next_window += 1
+            self._note_incomplete(self.next_window * self.width_s)
             yield self._windows.pop(window) if window in self._windows else self._empty(window)
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of a verdict on these windows must know: which were judged without somebody's counts."""
+        if not self.closed_without:
+            return ()
+        told = [
+            f"{n} {'window' if n == 1 else 'windows'} closed without worker {name}"
+            for name, n in sorted(self.closed_without.items())
+        ]
+        return ("; ".join(told),)
+
+    def _note_incomplete(self, end: float) -> None:
+        """A window is closed that ended at wall time ``end``: whose report is it closed without?"""
+        silent = [name for name, worker in self._workers.items() if worker.reported_to < end]
+        self.incomplete_windows += bool(silent)
+        for name in silent:
+            if name in self.closed_without or len(self.closed_without) < MOST_NAMED:
+                self.closed_without[name] = self.closed_without.get(name, 0) + 1
 
     def total(self, role: Role, lane: Lane, *counts: Count) -> int:
         """Events since this epoch began, closed windows or not."""

@@ -271,7 +271,10 @@ class Exchange:
 
     def _stream(self, leg: Leg) -> Effects:
         self.state = State.STREAMING
-        return (Stream(leg),)
+        head = self._second_head if leg is Leg.SECOND else self._head
+        events = head is not None and head.event_stream
+        counted = events and not self._booked and head is not None and is_accepted(head.status)
+        return (Stream(leg, events, counted),)
 
     def _fail(self, reason: FailReason, outcome: Outcome) -> Effects:
         self.state = State.DONE
@@ -289,15 +292,15 @@ class Exchange:
         own = outcome
         if outcome is Outcome.CLIENT_FAULT and not self.terms.replayable:
             own = Outcome.REFUSED_UNCHECKED  # for the baseline, too: this is the rate that the candidate's is held to
-        booked = self._book(own, head, timed=not head.event_stream)
+        booked = self._book(own, head)
         return (answer, *booked, *failed_over, *self._saw(outcome))
 
-    def _book(self, outcome: Outcome, head: Head | None = None, *, timed: bool = True) -> Effects:
+    def _book(self, outcome: Outcome, head: Head | None = None) -> Effects:
         if self._booked:
             return NOTHING
         self._booked = True
         compiles, compiled = (head.compiles, head.compiled) if head is not None else (0, ())
-        return (Book(self.terms.assigned, outcome, compiles, timed, compiled),)
+        return (Book(self.terms.assigned, outcome, compiles, compiled),)
 
     def _saw(self, outcome: Outcome) -> Effects:
         return (Saw(self._role, outcome),) if self.terms.judged else NOTHING

@@ -7,7 +7,7 @@ behind them.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gateway.core.plan import MetricId
 from gateway.core.strata import in_requests
@@ -27,7 +27,13 @@ _WHAT_IS_BAD = {
     MetricId.ERROR: "candidate requests failed or found it unavailable",
     MetricId.REFUSED: "candidate answers refused what the baseline serves",
     MetricId.PARITY: "pairs differ by more than the tolerance",
+    MetricId.STREAM_BROKEN: "candidate streams were broken off by it",
 }
+_WHAT_IS_LATE = {
+    MetricId.TTFT: "candidate streams began later than {ms:g} ms after the request",
+    MetricId.ITL: "candidate streams had more than 5 % of their gaps longer than {ms:g} ms",
+}
+_SLOW: Final = "candidate answers took longer than {ms:g} ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +176,8 @@ def share_of(bad: int, events: int) -> str:
 
 def metric_sentence(row: MetricRow, stratum: str | None = None) -> str:
     """What was seen of one metric in the present step, against its limit and the baseline."""
-    what = _WHAT_IS_BAD.get(row.metric, f"candidate answers took longer than {row.limit_ms or 0.0:g} ms")
+    late = _WHAT_IS_LATE.get(row.metric, _SLOW).format(ms=row.limit_ms or 0.0)
+    what = _WHAT_IS_BAD.get(row.metric, late)
     baseline = "" if row.metric is MetricId.PARITY else f"; baseline: {share_of(row.k_b, row.n_b)}"
     return (
         f"{row.metric}{in_requests(stratum)}: {share_of(row.k_c, row.n_c)} {what};"

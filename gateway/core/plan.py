@@ -29,12 +29,21 @@ class MetricId(StrEnum):
     ERROR = "error"
     REFUSED = "refused"
     PARITY = "parity"
+    TTFT = "ttft"
+    ITL = "itl"
+    STREAM_BROKEN = "stream_broken"
 
 
 LATENCY: Final = (MetricId.LAT_P50, MetricId.LAT_P95, MetricId.LAT_P99)
+STREAM: Final = (MetricId.TTFT, MetricId.ITL, MetricId.STREAM_BROKEN)
+"""Of event streams, which are in no latency metric."""
+TIMED: Final = (*LATENCY, MetricId.TTFT, MetricId.ITL)
+"""What is bad by a limit in milliseconds."""
+EXCUSABLE: Final = (*LATENCY, MetricId.TTFT)
+"""What an answer leaves when it met a compile."""
 
 # Weights before renormalising over the metrics that the plan uses, and whether the baseline is a control.
-# Source: the decision rule's table of metrics; `refused` was added with 0.15 and no control.
+# Source: the decision rule's table of metrics; the others were added with 0.15, `refused` without control.
 METRIC_WEIGHT: Final = {
     MetricId.LAT_P50: 0.10,
     MetricId.LAT_P95: 0.15,
@@ -42,6 +51,9 @@ METRIC_WEIGHT: Final = {
     MetricId.ERROR: 0.30,
     MetricId.PARITY: 0.15,
     MetricId.REFUSED: 0.15,
+    MetricId.TTFT: 0.15,
+    MetricId.ITL: 0.15,
+    MetricId.STREAM_BROKEN: 0.15,
 }
 HAS_CONTROL: Final = {
     MetricId.LAT_P50: True,
@@ -50,6 +62,9 @@ HAS_CONTROL: Final = {
     MetricId.ERROR: True,
     MetricId.PARITY: False,
     MetricId.REFUSED: False,
+    MetricId.TTFT: True,
+    MetricId.ITL: True,
+    MetricId.STREAM_BROKEN: True,
 }
 DEFAULT_ALLOWED: Final = {
     MetricId.LAT_P50: 0.50,
@@ -58,12 +73,15 @@ DEFAULT_ALLOWED: Final = {
     MetricId.ERROR: 0.003,
     MetricId.REFUSED: 0.001,
     MetricId.PARITY: 0.005,
+    MetricId.TTFT: 0.05,
+    MetricId.ITL: 0.05,
+    MetricId.STREAM_BROKEN: 0.003,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLimit:
-    """At most ``allowed`` of the events may be bad. ``limit_ms`` makes a latency event bad; None elsewhere."""
+    """At most ``allowed`` of the events may be bad. ``limit_ms`` makes a timed event bad; None elsewhere."""
 
     metric: MetricId
     allowed: float
@@ -188,6 +206,11 @@ class Plan:
         p50, p95, p99 = (limit.limit_ms if (limit := self.limit(m)) else None for m in LATENCY)
         return p50, p95, p99
 
+    def stream_limits_ms(self) -> tuple[float | None, float | None]:
+        """Limits in milliseconds on the wait for a stream's first event and on the gaps in it, None where unused."""
+        first, gap = (limit.limit_ms if (limit := self.limit(m)) else None for m in (MetricId.TTFT, MetricId.ITL))
+        return first, gap
+
 
 def _percents(steps: tuple[int, ...]) -> list[float]:
     """As plans are written."""
@@ -228,7 +251,7 @@ def _metric_problems(plan: Plan) -> list[str]:
     for m in plan.metrics:
         if not 0.0 < m.allowed < 0.9:
             problems.append(f"slo.{m.metric}.allowed: {m.allowed} must lie above 0 and below 0.9")
-        if m.metric in LATENCY and (m.limit_ms is None or m.limit_ms <= 0):
+        if m.metric in TIMED and (m.limit_ms is None or m.limit_ms <= 0):
             problems.append(f"slo.{m.metric}.limit_ms: {m.limit_ms} must be above 0")
     if MetricId.PARITY in seen and not plan.compares:
         problems.append("parity: missing; slo.parity needs parity or compare, which say when outputs are equal")

@@ -40,6 +40,7 @@ class Snapshot:
     candidate_was_ready: the candidate has been ready once in this epoch; before that, its absence is nobody's fault.
     judging: false in idle and after the end of a run: nothing is compared or sent to the candidate.
     strata: edges of classes by the size of a request's body, bytes; empty: requests are not told apart.
+    stream_limits_ms: on the wait for a stream's first event, and on the gaps between its events.
     """
 
     version: int
@@ -58,6 +59,7 @@ class Snapshot:
     key_header: str | None
     judging: bool
     strata: tuple[int, ...] = ()
+    stream_limits_ms: tuple[float | None, float | None] = (None, None)
 
     def arm(self, role: Role) -> ArmSnapshot:
         """The arm that plays ``role``; LookupError when there is no candidate."""

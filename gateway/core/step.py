@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.core.findings import Gap, MetricRow, percent, share_of
 from gateway.core.forecast import seconds_to_go
-from gateway.core.plan import DEFAULT_ALLOWED, LATENCY, MetricId, Plan
+from gateway.core.plan import DEFAULT_ALLOWED, EXCUSABLE, MetricId, Plan
 from gateway.core.promotion import MetricProof
 from gateway.core.sequential import EMPTY, Cell
 
@@ -130,7 +130,7 @@ class Step:
     def test(self) -> None:
         """Puts the counts of the step to the promotion test, metric by metric."""
         for metric, proof in self.proofs.items():
-            proof.test(self.terms.next_weight_bp, more_bad=self.excused_too_many if metric in LATENCY else 0)
+            proof.test(self.terms.next_weight_bp, more_bad=self.excused_too_many if metric in EXCUSABLE else 0)
         self.passed = frozenset(m for m, proof in self.proofs.items() if proof.is_proven and self._has_enough(m))
 
     @property
@@ -182,7 +182,7 @@ class Step:
         return seconds_to_go(
             self.plan,
             [
-                (proof, self.excused_too_many if metric in LATENCY else 0)
+                (proof, self.excused_too_many if metric in EXCUSABLE else 0)
                 for metric, proof in self.proofs.items()
                 if self.is_required(metric)
             ],

@@ -76,6 +76,16 @@ class Count(IntEnum):
     FAILED_OVER = 19
     """Candidate requests that the baseline answered in its place."""
     NOT_REPLAYABLE = 20
+    TTFT_N = 21
+    """Event streams whose first event has come, or is late."""
+    TTFT_BAD = 22
+    ITL_N = 23
+    """Event streams that have ended and had a gap between two events."""
+    ITL_BAD = 24
+    STREAMS = 25
+    """Event streams that have ended, by themselves or broken off by the arm."""
+    STREAMS_BROKEN = 26
+    """Those that the arm broke off; they are counted as FAILED, too."""
 
 
 COUNTS: Final = len(Count)

@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.core.breaker import DEFAULT_THRESHOLD
@@ -88,6 +88,7 @@ class EverCounted:
     pairs: int = 0
     pairs_bad: int = 0
     late_events: int = 0
+    incomplete_windows: int = 0
 
     def add(self, report: Report) -> None:
         for counts in report.windows:
@@ -280,7 +281,9 @@ class Analyst:
 
     def _look(self, now: float) -> Verdict | None:
         judge, plan = self._judge, self._plan
+        incomplete = self.evidence.incomplete_windows
         closed = list(self.evidence.close(now))
+        self.ever.incomplete_windows += self.evidence.incomplete_windows - incomplete
         for window in closed:
             self._seen_bodies.pop(window.window, None)
         if judge is None or plan is None:
@@ -298,6 +301,7 @@ class Analyst:
             raised = error
         judge = self._judge or judge
         verdict = judge.verdict(now=now)
+        verdict = replace(verdict, notes=(*verdict.notes, *self.evidence.notes()))
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
         return verdict

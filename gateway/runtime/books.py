@@ -2,7 +2,8 @@
 
 from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Role
 from gateway.runtime.pulse import Pulse
-from gateway.runtime.tallies import Limits, Tallies, Ticket
+from gateway.runtime.tallies import Limits, StreamLimits, Tallies
+from gateway.runtime.ticket import Ticket
 
 
 class Books:
@@ -14,11 +15,13 @@ class Books:
         self.pulse = Pulse(now)
         self.copies: dict[str, int] = {}
 
-    def begin_epoch(self, epoch: int, window_s: float, limits: Limits) -> None:
+    def begin_epoch(
+        self, epoch: int, window_s: float, limits: Limits, stream_limits: StreamLimits = (None, None)
+    ) -> None:
         """The present counts become the past's; scores and copies start over."""
         if not self.current.is_settled:
             self.past.append(self.current)
-        self.current = Tallies(epoch=epoch, window_s=window_s, limits=limits)
+        self.current = Tallies(epoch=epoch, window_s=window_s, limits=limits, stream_limits=stream_limits)
         self.pulse.reset()
         self.copies = {}
 
@@ -34,12 +37,12 @@ class Books:
         outcome: Outcome,
         now: float,
         *,
+        at: float | None = None,
         compiles: int = 0,
-        timed: bool = True,
         compiled: tuple[str, ...] = (),
     ) -> None:
         """The outcome of a request that was sent."""
-        tallies.close(ticket, outcome, now, compiles=compiles, timed=timed, compiled=compiled)
+        tallies.close(ticket, outcome, now, at=at, compiles=compiles, compiled=compiled)
         self._pulse(tallies, role, outcome)
 
     def book(

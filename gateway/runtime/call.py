@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.core.effects import FailReason, Instead
 from gateway.core.leg import Head, Outgoing, SentLeg
+from gateway.core.pace import Pace
 
 STREAM_HIGH: Final = 256 * 1024
 STREAM_LOW: Final = 64 * 1024
@@ -65,10 +66,14 @@ class StreamBroken(Exception):
 
 
 class AnswerStream:
-    """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait."""
+    """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait.
 
-    def __init__(self, leg: SentLeg) -> None:
+    pace: is told when it waits.
+    """
+
+    def __init__(self, leg: SentLeg, pace: Pace | None = None) -> None:
         self._leg = leg
+        self._pace = pace
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
@@ -80,6 +85,8 @@ class AnswerStream:
         self._size += len(data)
         if self._size > STREAM_HIGH:
             self._leg.pause()
+            if self._pace is not None:
+                self._pace.excuse()
         self._news.set()
 
     def end(self) -> None:

@@ -398,6 +398,7 @@ class Conductor:
             copies=copies,
             reverse_copies=run.plan.copies if judged and run is not None and rollout.weight else 0,
             lat_limits_ms=run.plan.latency_limits_ms() if judged and run is not None else (None, None, None),
+            stream_limits_ms=run.plan.stream_limits_ms() if judged and run is not None else (None, None),
             baseline=replace(baseline, role=Role.BASELINE, ready=self.health[baseline.name].ready),
             candidate=replace(candidate, role=Role.CANDIDATE, ready=self.health[candidate.name].ready),
             candidate_was_ready=self.candidate_was_ready,

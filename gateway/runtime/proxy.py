@@ -29,6 +29,7 @@ from gateway.core.effects import (
 )
 from gateway.core.exchange import Exchange, State, Terms
 from gateway.core.leg import Head, SentLeg
+from gateway.core.routes import asks_for_events
 from gateway.core.snapshot import Answer as SideAnswer
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.split import Purpose
@@ -40,7 +41,7 @@ from gateway.runtime.books import Books
 from gateway.runtime.call import AnswerStream, Call, Failure, Reply, Streamed, Whole
 from gateway.runtime.routing import Route, Routing
 from gateway.runtime.shadow import Copy, Shadow
-from gateway.runtime.tallies import Ticket
+from gateway.runtime.ticket import Ticket
 from gateway.runtime.writes import Writes
 
 KEY_BYTES: Final = 16
@@ -122,6 +123,7 @@ class LiveRequest:
 
     __slots__ = (
         "_arrived",
+        "_asks_for_events",
         "_copy",
         "_epoch",
         "_legs",
@@ -130,6 +132,7 @@ class LiveRequest:
         "_snapshot",
         "_stratum",
         "_stream",
+        "_streams_events",
         "_tallies",
         "_ticket",
         "call",
@@ -148,6 +151,9 @@ class LiveRequest:
             outgoing = call.outgoing
             length = outgoing.length if outgoing.more else len(outgoing.body)
             self._stratum = stratum_of(snapshot.strata, length)
+        waits_for_events = snapshot.stream_limits_ms[0] is not None and exchange.terms.judged
+        self._asks_for_events = waits_for_events and asks_for_events(call.outgoing.body)
+        self._streams_events = False
         self._legs: list[_LiveLeg | None] = [None, None]
         self._ticket: Ticket | None = None
         self._copy: Copy | None = None
@@ -221,6 +227,11 @@ class LiveRequest:
     def on_head(self, leg: "_LiveLeg", head: Head) -> None:
         self.perform(self.exchange.on_head(leg.leg, head, self._now(), baseline=self._baseline(leg)))
 
+    def on_piece(self, data: bytes) -> None:
+        """Of a stream whose pace counts."""
+        if self._ticket is not None:
+            self._tallies.took(self._ticket, data, self._now())
+
     def on_overflow(self, leg: "_LiveLeg") -> None:
         self.perform(self.exchange.on_overflow(leg.leg))
 
@@ -253,10 +264,10 @@ class LiveRequest:
                 case Book():
                     self._book(effect)
                 case Saw(role, outcome):
-                    self._tallies.add(role, Lane.CLIENT, self._arrived, OUTCOME_COUNT[outcome], self._stratum)
+                    self._tallies.add(role, Lane.CLIENT, self._counted_at(), OUTCOME_COUNT[outcome], self._stratum)
                     self._tallies.leave(self)  # always the last thing that is counted
-                case Stream(leg):
-                    self._begin_stream(leg)
+                case Stream():
+                    self._begin_stream(effect)
                 case EndStream() if self._stream is not None:
                     self._stream.end()
                 case Break() if self._stream is not None:
@@ -270,7 +281,13 @@ class LiveRequest:
                     self._proxy.books.failed_over(self._tallies, self._arrived, self._stratum)
                 case CopyTo(role):
                     self._copy = self._proxy.shadow.offer(
-                        self.call, role, self._tallies, self._snapshot, self._arrived, self._stratum
+                        self.call,
+                        role,
+                        self._tallies,
+                        self._snapshot,
+                        self._arrived,
+                        self._stratum,
+                        asks_for_events=self._asks_for_events,
                     )
                 case Drop() if self._ticket is not None:
                     self._tallies.drop(self._ticket)
@@ -285,7 +302,9 @@ class LiveRequest:
         outgoing = self.call.outgoing
         if send.counted:
             sent = None if outgoing.more else now
-            self._ticket = self._tallies.open(send.role, Lane.LIVE, self._arrived, sent, self._stratum)
+            self._ticket = self._tallies.open(
+                send.role, Lane.LIVE, self._arrived, sent, self._stratum, asks_for_events=self._asks_for_events
+            )
         elif self._ticket is not None:
             self._ticket.end(now)
         pool = proxy.arms.pool(send.role, Lane.LIVE)
@@ -322,17 +341,31 @@ class LiveRequest:
             book.role,
             book.outcome,
             proxy.clock.monotonic(),
+            at=self._counted_at(),
             compiles=book.compiles,
-            timed=book.timed,
             compiled=book.compiled,
         )
 
-    def _begin_stream(self, which: Leg) -> None:
-        leg = self._legs[which]
+    def _counted_at(self) -> float:
+        """In whose window what becomes of the request is counted: of its arrival, of a stream's end."""
+        return self._proxy.clock.wall() if self._streams_events else self._arrived
+
+    def _begin_stream(self, begun: Stream) -> None:
+        leg = self._legs[begun.leg]
         assert leg is not None
         assert leg.head is not None
         assert leg.sent is not None
-        stream = self._stream = leg.stream = AnswerStream(leg.sent)
+        pace = None
+        if begun.events:
+            self._streams_events = True
+            self._tallies.leave(self)  # nothing more of it belongs to the window of its arrival
+        if begun.counted and self._ticket is not None:
+            head = leg.head
+            pace = self._tallies.begin_stream(
+                self._ticket, framed=not head.encoded, compiles=head.compiles, compiled=head.compiled
+            )
+        leg.is_timed = pace is not None
+        stream = self._stream = leg.stream = AnswerStream(leg.sent, pace)
         for piece in leg.pieces:
             stream.push(piece)
         leg.pieces.clear()
@@ -358,7 +391,7 @@ class LiveRequest:
 class _LiveLeg:
     """The owner of one leg: keeps what is held and passes on what happens. ``arm`` is the one it was sent to."""
 
-    __slots__ = ("arm", "head", "leg", "live", "pieces", "role", "sent", "size", "stream")
+    __slots__ = ("arm", "head", "is_timed", "leg", "live", "pieces", "role", "sent", "size", "stream")
 
     def __init__(self, live: LiveRequest, leg: Leg, arm: ArmSnapshot) -> None:
         self.live = live
@@ -370,6 +403,7 @@ class _LiveLeg:
         self.pieces: list[bytes] = []
         self.size = 0
         self.stream: AnswerStream | None = None
+        self.is_timed = False
 
     def may_write(self) -> bool:
         return self.live.may_write(self)
@@ -383,6 +417,8 @@ class _LiveLeg:
 
     def on_body(self, data: bytes) -> None:
         if self.stream is not None:
+            if self.is_timed:
+                self.live.on_piece(data)
             self.stream.push(data)
             return
         self.pieces.append(data)

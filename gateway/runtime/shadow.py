@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final
 
 from gateway.core.budget import Budget
-from gateway.core.classify import Loss, copied, is_failure, is_refusal
+from gateway.core.classify import Loss, copied, is_accepted, is_failure, is_refusal
 from gateway.core.effects import Standing
 from gateway.core.leg import Head, Patience, SentLeg
 from gateway.core.snapshot import Answer, Pair, Snapshot
@@ -21,6 +21,7 @@ from gateway.runtime.books import Books
 from gateway.runtime.call import Call
 from gateway.runtime.routing import Routing
 from gateway.runtime.tallies import Tallies
+from gateway.runtime.ticket import Ticket
 from gateway.runtime.writes import Writes
 
 MAX_COPIES: Final = 128
@@ -57,7 +58,15 @@ class Shadow:
         self.bytes = Budget(max_bytes)
 
     def offer(
-        self, call: Call, role: Role, tallies: Tallies, snapshot: Snapshot, arrived: float, stratum: int = 0
+        self,
+        call: Call,
+        role: Role,
+        tallies: Tallies,
+        snapshot: Snapshot,
+        arrived: float,
+        stratum: int = 0,
+        *,
+        asks_for_events: bool = False,
     ) -> "Copy | None":
         """Copy ``call``, of class ``stratum``, to ``role``, or say in the counts why not."""
         fate = self._obstacle(role, tallies, snapshot, arrived, stratum)
@@ -72,7 +81,10 @@ class Shadow:
             if fate != "absent":
                 self.books.copy(tallies, role, fate)
             return None
-        copy = Copy(self, call, role, tallies, snapshot, arrived, size, stratum)
+        ticket = tallies.open(
+            role, Lane.COPY, arrived, self.clock.monotonic(), stratum, asks_for_events=asks_for_events
+        )
+        copy = Copy(self, call, role, tallies, snapshot, arrived, size, stratum, ticket)
         copy.send()
         return copy
 
@@ -110,7 +122,8 @@ class Copy:
         snapshot: Snapshot,
         arrived: float,
         size: int,
-        stratum: int = 0,
+        stratum: int,
+        ticket: Ticket,
     ) -> None:
         self._shadow = shadow
         self._call = call
@@ -121,7 +134,7 @@ class Copy:
         self._reserved = size
         self._stratum = stratum
         self._arm = snapshot.arm(role)
-        self._ticket = tallies.open(role, Lane.COPY, arrived, shadow.clock.monotonic(), stratum)
+        self._ticket = ticket
         self._is_sent = False
         self._leg: SentLeg | None = None
         self._head: Head | None = None
@@ -162,8 +175,13 @@ class Copy:
 
     def on_head(self, head: Head) -> None:
         self._head = head
+        if head.event_stream and is_accepted(head.status):
+            self._tallies.begin_stream(
+                self._ticket, framed=not head.encoded, compiles=head.compiles, compiled=head.compiled
+            )
 
     def on_body(self, data: bytes) -> None:
+        self._tallies.took(self._ticket, data, self._shadow.clock.monotonic())
         self._size += len(data)
         if self._size <= self._shadow.answer_hold:
             self._body.append(data)
@@ -216,8 +234,8 @@ class Copy:
             self._role,
             outcome,
             self._ticket.ended,
+            at=shadow.clock.wall(),
             compiles=head.compiles if head is not None else 0,
-            timed=head is None or not head.event_stream,
             compiled=head.compiled if head is not None else (),
         )
 

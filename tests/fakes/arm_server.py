@@ -3,7 +3,7 @@
 ``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
 ``headers`` are added to every answer; ``turned`` answers with the vector of another text; ``seen`` keeps what arrived,
 in order. ``ready_at`` decides by its number whether a readiness poll finds the arm ready; ``down`` is a death without a
-word.
+word. A request that says ``"stream": true`` gets the events of ``stream``.
 """
 
 import asyncio
@@ -19,6 +19,8 @@ import msgspec
 
 IDENTITY = {"revision": "r1", "tokenizer": "t1", "truncation": "none", "output": "embedding"}
 DIMENSION = 8
+_EVENTS_HEAD = b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+_EVENT = b"a\r\ndata: {}\n\n\r\n"
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,19 @@ class Seen:
     epoch: int
     shadow: bool
     text: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """One stream of events: so many, the first one after ``first_s``, the others ``gap_s`` apart.
+
+    breaks: in its last event the connection is cut.
+    """
+
+    first_s: float = 0.005
+    gap_s: float = 0.005
+    events: int = 6
+    breaks: bool = False
 
 
 @dataclass
@@ -47,6 +62,7 @@ class ArmServer:
     open: set[asyncio.Transport] = field(default_factory=set)
     ready_at: Callable[[int], bool] = lambda poll: True
     polls: int = 0
+    stream: Callable[[str], Script] = lambda text: Script()
 
     def __enter__(self) -> "ArmServer":
         self._loop = asyncio.new_event_loop()
@@ -163,6 +179,11 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status, document = self._arm.respond(self._path, self._headers, self._body)
+        if b'"stream":true' in self._body.replace(b" ", b"") and status == 200:
+            self._write(_EVENTS_HEAD)
+            script = self._arm.stream(self._arm.seen[-1].text)
+            asyncio.get_running_loop().call_later(script.first_s, self._event, script, 1)
+            return
         body = msgspec.json.encode(document)
         more = "".join(f"{name}: {value}\r\n" for name, value in self._arm.headers.items())
         head = (
@@ -172,6 +193,16 @@ class _Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(self._arm.delay_s, self._write, head + body)
         else:
             self._write(head + body)
+
+    def _event(self, script: Script, number: int) -> None:
+        if number == script.events and script.breaks:
+            self._transport.abort()
+            return
+        self._write(_EVENT)
+        if number == script.events:
+            self._write(b"0\r\n\r\n")
+        elif not self._transport.is_closing():
+            asyncio.get_running_loop().call_later(script.gap_s, self._event, script, number + 1)
 
     def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():

@@ -73,7 +73,9 @@ class Stage:
         self.arms.apply(snapshot)
         assert self.routing.route is not None
         if new_epoch:
-            self.books.begin_epoch(snapshot.epoch, snapshot.window_s, self.routing.route.limits)
+            self.books.begin_epoch(
+                snapshot.epoch, snapshot.window_s, self.routing.route.limits, self.routing.route.stream_limits
+            )
 
     def take(
         self,

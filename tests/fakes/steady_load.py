@@ -12,11 +12,19 @@ import httpx
 class SteadyLoad:
     """``rate`` requests a second until left, at most ``limit``. ``statuses`` counts what clients saw.
 
+    stream: ask for events.
     tenants: so many take turns and name themselves in the header x-tenant (acme-0 and so on); 0: nobody does.
     """
 
     def __init__(
-        self, url: str, *, rate: float = 60.0, clients: int = 4, limit: int = 20_000, tenants: int = 0
+        self,
+        url: str,
+        *,
+        rate: float = 60.0,
+        clients: int = 4,
+        limit: int = 20_000,
+        tenants: int = 0,
+        stream: bool = False,
     ) -> None:
         self._url, self._rate, self._limit = url, rate / clients, limit // clients
         self._stop = threading.Event()
@@ -24,6 +32,7 @@ class SteadyLoad:
         self.statuses: Counter[object] = Counter()
         self._lock = threading.Lock()
         self._tenants, self._turn = tenants, itertools.count()
+        self._asked = {"stream": True} if stream else {}
 
     def __enter__(self) -> "SteadyLoad":
         for thread in self._threads:
@@ -44,7 +53,7 @@ class SteadyLoad:
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     return
                 due += 1.0 / self._rate
-                body = {"model": "m", "input": f"text {number} {i}"}
+                body = {"model": "m", "input": f"text {number} {i}", **self._asked}
                 headers = {"x-tenant": f"acme-{next(self._turn) % self._tenants}"} if self._tenants else {}
                 try:
                     seen: object = client.post("/v1/embeddings", json=body, headers=headers).status_code

@@ -42,6 +42,7 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
             "waiting_for": waiting,
             "judge_age_s": round(now - analyst.last_look, 3),
             "late_events": analyst.evidence.late_events,
+            "incomplete_windows": analyst.evidence.incomplete_windows,
             "copies": analyst.copies,
         },
     )

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.core.explain.case import START, Case, ms, name, quoted, request_id
 from gateway.core.explain.facts import outside_percentiles
 from gateway.core.figures import Figures, PairFigures, Percentiles
-from gateway.core.plan import LATENCY, MetricId
+from gateway.core.plan import LATENCY, STREAM, MetricId
 
 ROUNDING: Final = 0.9
 """A cosine below it comes from no rounding: bfloat16 against float32 was measured at 0.998."""
@@ -61,6 +61,8 @@ def _change(case: Case) -> Change:
         return _different(case)
     if metric == MetricId.REFUSED:
         return _refusing()
+    if metric in STREAM:
+        return _streaming(MetricId(metric))
     return _compiling(case)
 
 
@@ -210,6 +212,38 @@ def _refusing() -> Change:
         one="the candidate's catalogue: add the shapes that the traffic has",
         keep="plan, traffic, model, dtype",
     )
+
+
+def _streaming(metric: MetricId) -> Change:
+    match metric:
+        case MetricId.TTFT:
+            return Change(
+                look=(
+                    "Streams begin late. Compare the candidate's queue with its prefill: if short prompts begin as late"
+                    " as long ones it is the queue, if the wait grows with the prompt it is the prefill."
+                ),
+                one="the one of these that grew; for the queue the candidate's capacity",
+                keep="plan, traffic, model, dtype",
+            )
+        case MetricId.ITL:
+            return Change(
+                look=(
+                    "Streams stutter once they have begun. Run one stream alone against the candidate: smooth means"
+                    " that streams disturb each other (batch size, prefill between decode steps), stuttering means the"
+                    " decode step or what buffers its output."
+                ),
+                one="the one of these that the test shows, on the candidate alone",
+                keep="plan, traffic, model, dtype",
+            )
+        case _:
+            return Change(
+                look=(
+                    "The candidate ends streams before they are complete. Read its log at the time of the rollback: a"
+                    " process that died, a time limit on answers, a proxy in front of it that closes idle connections."
+                ),
+                one="the cause that the log names, on the candidate alone",
+                keep="plan, traffic, model, catalogue",
+            )
 
 
 def _compiling(case: Case) -> Change:

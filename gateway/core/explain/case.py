@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.core.figures import Figures
 from gateway.core.findings import MetricRow, Verdict
-from gateway.core.plan import LATENCY, MetricId
+from gateway.core.plan import LATENCY, STREAM, MetricId
 from gateway.core.run import Rollout, Run
 from gateway.core.strata import in_requests
 
@@ -146,6 +146,8 @@ def events(metric: MetricId) -> str:
     """What is counted for a metric."""
     if metric is MetricId.PARITY:
         return "compared pairs"
+    if metric in STREAM:
+        return "candidate streams"
     return "candidate answers" if metric in LATENCY else "candidate requests"
 
 
@@ -158,5 +160,11 @@ def is_bad(row: MetricRow) -> str:
             return "were refused although the baseline serves them"
         case MetricId.PARITY:
             return "disagree"
+        case MetricId.STREAM_BROKEN:
+            return "were broken off by it"
+        case MetricId.TTFT:
+            return f"had their first event later than {row.limit_ms or 0.0:g} ms"
+        case MetricId.ITL:
+            return f"had more than 5 % of their gaps longer than {row.limit_ms or 0.0:g} ms"
         case _:
             return f"took longer than {row.limit_ms or 0.0:g} ms"

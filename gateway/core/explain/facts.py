@@ -30,6 +30,12 @@ def _limit(case: Case, row: MetricRow) -> str:
             limit = f"At most {allowed} may be refused."
         case MetricId.PARITY:
             limit = f"At most {allowed} of the pairs may disagree. {_tolerance(case)}"
+        case MetricId.STREAM_BROKEN:
+            limit = f"At most {allowed} may be broken off."
+        case MetricId.TTFT:
+            limit = f"At most {allowed} may have their first event later than {row.limit_ms or 0.0:g} ms."
+        case MetricId.ITL:
+            limit = f"At most {allowed} may have more than 5 % of their gaps longer than {row.limit_ms or 0.0:g} ms."
         case _:
             limit = f"At most {allowed} may take longer than {row.limit_ms or 0.0:g} ms."
     if _is_controlled(case, row) and row.n_b and row.k_b / row.n_b > row.allowed:
@@ -66,6 +72,12 @@ def _baseline(case: Case, row: MetricRow) -> str:
             return "0, by definition: only what the baseline then served counts as refused."
         case MetricId.ERROR:
             return f"{share_of(row.k_b, row.n_b)} failed." if row.n_b else "None counted."
+        case MetricId.STREAM_BROKEN:
+            return f"{share_of(row.k_b, row.n_b)} were broken off." if row.n_b else "None counted."
+        case MetricId.TTFT:
+            return f"{share_of(row.k_b, row.n_b)} began later." if row.n_b else "None counted."
+        case MetricId.ITL:
+            return f"{share_of(row.k_b, row.n_b)} had more." if row.n_b else "None counted."
         case _:
             own = f"{share_of(row.k_b, row.n_b)} took longer." if row.n_b else "None counted."
             return f"{own} {_both_p95(case)}"

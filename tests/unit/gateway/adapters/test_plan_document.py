@@ -7,7 +7,7 @@ import pytest
 
 from gateway.adapters.plan_document import parse_plan
 from gateway.core.compare.policy import ContentKind, policy_of
-from gateway.core.plan import MetricId, PlanError
+from gateway.core.plan import STREAM, MetricId, PlanError
 
 DEMO: dict[str, Any] = {
     "apiVersion": "canary/v1",
@@ -194,3 +194,22 @@ def test_a_policy_that_cannot_be_used_is_refused_by_name(document: dict[str, Any
     with pytest.raises(PlanError) as refused:
         parse_plan(document, "demo")
     assert any(found.startswith(problem) for found in refused.value.problems), refused.value.problems
+
+
+def test_streams_are_judged_when_the_plan_asks_for_it() -> None:
+    """Their defaults are those of the rule; a plan that says nothing of them has none."""
+    slo = {**DEMO["slo"], "ttft": {"limit_ms": 800}, "itl": {"limit_ms": 60, "allowed": 0.1}, "stream_broken": {}}
+    plan, digest = parse_plan({**DEMO, "slo": slo}, "demo")
+    judged = {str(m.metric): (m.limit_ms, m.allowed) for m in plan.metrics if m.metric in STREAM}
+    assert judged == {"ttft": (800, 0.05), "itl": (60, 0.1), "stream_broken": (None, 0.003)}
+    assert digest != parse_plan(DEMO, "demo")[1]
+
+
+def test_every_problem_with_streams_is_named() -> None:
+    """All at once."""
+    slo = {**DEMO["slo"], "ttft": {}, "itl": {"limit_ms": 0}, "stream_broken": {"limit_ms": 5}}
+    with pytest.raises(PlanError) as refused:
+        parse_plan({**DEMO, "slo": slo}, "demo")
+    told = "; ".join(refused.value.problems)
+    for field in ("slo.ttft.limit_ms: ", "slo.itl.limit_ms: 0: ", "slo.stream_broken.limit_ms: "):
+        assert field in told

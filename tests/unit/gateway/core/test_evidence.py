@@ -2,10 +2,11 @@
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.evidence import Evidence
+from gateway.core.evidence import MOST_NAMED, Evidence
 from gateway.core.plan import MetricId
 from gateway.core.sequential import Cell
 from gateway.core.snapshot import Report, WindowCounts
@@ -101,6 +102,65 @@ def test_what_each_metric_counts() -> None:
     assert cells[MetricId.LAT_P95] == Cell(8, 1, 9, 2)
     assert cells[MetricId.REFUSED] == Cell(9, 1, 9, 0)
     assert cells[MetricId.PARITY] == Cell(2, 1, 0, 0)
+
+
+STREAM = (MetricId.TTFT, MetricId.ITL, MetricId.STREAM_BROKEN)
+
+
+def test_what_the_stream_metrics_count() -> None:
+    """Live and copied streams of the candidate, live ones of the baseline."""
+    e = evidence()
+    counted = {"TTFT_N": 5, "TTFT_BAD": 1, "ITL_N": 4, "ITL_BAD": 2, "STREAMS": 6, "STREAMS_BROKEN": 3}
+    keys = [(Role.CANDIDATE, Lane.LIVE), (Role.CANDIDATE, Lane.COPY), (Role.BASELINE, Lane.LIVE)]
+    e.add(report("w0", 1021.0, [counts(100, role, lane, **counted) for role, lane in keys]))
+    cells = next(iter(e.close(1021.0))).cells(STREAM)
+    assert list(cells.values()) == [Cell(10, 2, 5, 1), Cell(8, 4, 4, 2), Cell(12, 6, 6, 3)]
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_broken_stream_is_in_one_metric(judged: bool) -> None:
+    """It has failed; where broken streams are judged by themselves that is not an error as well."""
+    e = evidence(strata=2)
+    broken = counts(100, Role.CANDIDATE, Lane.LIVE, OK=6, FAILED=3, STREAMS=4, STREAMS_BROKEN=2)
+    e.add(report("w0", 1021.0, [broken, counts(100, Role.BASELINE, Lane.LIVE, FAILED=1, STREAMS=1, STREAMS_BROKEN=1)]))
+    window = next(iter(e.close(1021.0)))
+    metrics = (MetricId.ERROR, MetricId.STREAM_BROKEN) if judged else (MetricId.ERROR,)
+    for cells in (window.cells(metrics), window.cells_by_stratum(metrics)[0]):
+        assert cells[MetricId.ERROR] == (Cell(9, 1, 1, 0) if judged else Cell(9, 3, 1, 1))
+
+
+def test_a_window_that_closes_without_a_workers_report_is_incomplete_and_said_to_be() -> None:
+    """Overdue is one thing, silence another: a worker that has reported and has something open is not missing."""
+    e = evidence()
+    e.expect("w2")
+    e.add(report("w0", 1060.0, [], open_since=1001.0))
+    e.add(report("w1", 1012.0, []))
+    assert [w.window for w in e.close(1060.0)] == [100, 101, 102]
+    assert (e.incomplete_windows, e.closed_without) == (3, {"w1": 2, "w2": 3})
+    assert e.notes() == ("2 windows closed without worker w1; 3 windows closed without worker w2",)
+    e.forget_worker("w2")
+    e.add(report("w0", 1070.0, []))
+    e.add(report("w1", 1070.0, []))
+    assert len(list(e.close(1070.0))) == 4
+    assert e.incomplete_windows == 3
+
+
+def test_one_window_closed_without_a_worker_reads_well() -> None:
+    """And no note is made where nothing is missing."""
+    e = evidence()
+    assert e.notes() == ()
+    e.expect("w1")
+    list(e.close(1040.0))
+    assert e.notes() == ("1 window closed without worker w1",)
+
+
+def test_a_crowd_of_silent_workers_is_counted_and_named_within_bounds() -> None:
+    """Each incomplete window counts once."""
+    e = evidence()
+    for n in range(3 * MOST_NAMED):
+        e.expect(f"w{n}")
+    list(e.close(1050.0))
+    assert (e.incomplete_windows, len(e.closed_without)) == (2, MOST_NAMED)
 
 
 def filled(tallies: dict[tuple[Role, Lane], Tally]) -> dict[tuple[Role, Lane], Tally]:

@@ -364,11 +364,29 @@ def test_large_and_endless_answers_stream() -> None:
     assert Play().head(Leg.FIRST, 200, length=None).overflow(Leg.FIRST).effects[1:] == [Stream(Leg.FIRST)]
     events = Play().head(Leg.FIRST, 200, length=None, events=True).complete(Leg.FIRST)
     assert events.effects[1:] == [
-        Stream(Leg.FIRST),
+        Stream(Leg.FIRST, events=True, counted=True),
         EndStream(),
-        Book(Role.CANDIDATE, Outcome.OK, 0, False),
+        Book(Role.CANDIDATE, Outcome.OK),
         Saw(Role.CANDIDATE, Outcome.OK),
     ]
+
+
+@pytest.mark.parametrize("case", ["failed over", "stand-in", "pinned", "refused"])
+def test_a_stream_that_is_nobodys_evidence_is_not_counted(case: str) -> None:
+    """What the baseline sends in the candidate's place, what is not judged, and an error told as events."""
+    match case:
+        case "failed over":
+            play = Play().lost(Leg.FIRST).head(Leg.SECOND, 200, length=None, events=True)
+        case "stand-in":
+            play = Play(candidate=Standing.UNREADY).head(Leg.FIRST, 200, length=None, events=True)
+        case "pinned":
+            terms = replace(TERMS, judged=False, assigned=Role.BASELINE)
+            play = Play(terms).head(Leg.FIRST, 200, length=None, events=True)
+        case _:
+            terms = replace(TERMS, assigned=Role.BASELINE)
+            play = Play(terms).head(Leg.FIRST, 400, length=None, events=True)
+    (begun,) = (effect for effect in play.effects if isinstance(effect, Stream))
+    assert (begun.events, begun.counted) == (True, False)
 
 
 def test_a_broken_stream_is_broken_off_and_booked() -> None:

@@ -34,6 +34,24 @@ from gateway.core.run import Outcome, Outlook, Override, Rollout, State
             "0, by definition",
         ),
         (MetricId.PARITY, "compared pairs disagree", "the pairs may disagree. A", "its answers are what"),
+        (
+            MetricId.TTFT,
+            "candidate streams had their first event later than 800 ms",
+            "may have their first event later than 800 ms.",
+            "3 of 3,702 (0.081 %) began later.",
+        ),
+        (
+            MetricId.ITL,
+            "candidate streams had more than 5 % of their gaps longer than 60 ms",
+            "may have more than 5 % of their gaps longer than 60 ms.",
+            "3 of 3,702 (0.081 %) had more.",
+        ),
+        (
+            MetricId.STREAM_BROKEN,
+            "candidate streams were broken off by it",
+            "At most 5 % may be broken off.",
+            "3 of 3,702 (0.081 %) were broken off.",
+        ),
     ],
 )
 def test_a_rollback_on_evidence_has_every_number(metric: MetricId, seen: str, limit: str, baseline: str) -> None:
@@ -565,3 +583,18 @@ def test_a_held_step_is_told_with_the_time_that_it_was_given() -> None:
     longer = replace(case, rollout=replace(case.rollout, run=replace(case.run, max_step_s=36_000.0)))
     assert "was not settled within 60 min" in explain(case).headline
     assert "was not settled within 10 h" in explain(longer).headline
+
+
+@pytest.mark.parametrize(
+    ("metric", "look", "one"),
+    [
+        (MetricId.TTFT, "Compare the candidate's queue with its prefill", "for the queue the candidate's capacity"),
+        (MetricId.ITL, "Run one stream alone against the candidate", "on the candidate alone"),
+        (MetricId.STREAM_BROKEN, "a process that died, a time limit on answers", "the cause that the log names"),
+    ],
+)
+def test_what_to_change_about_streams(metric: MetricId, look: str, one: str) -> None:
+    """One thing, found by one test."""
+    then = explain(by_evidence(metric)).next
+    assert look in then
+    assert f"Change one thing: the {one}" in then or one in then

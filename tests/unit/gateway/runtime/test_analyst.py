@@ -272,3 +272,27 @@ def test_live_and_copied_answers_of_the_candidate_reach_the_judge_apart() -> Non
     (note,) = (note for note in verdict.notes if note.startswith("mirror load"))
     assert "(4 %) of the candidate's live answers" in note
     assert "(20 %) of its answers to copies took longer than 80 ms; the copies are slower" in note
+
+
+def test_a_verdict_says_which_worker_windows_were_closed_without() -> None:
+    """Overdue windows close, and whoever reads the verdict knows whose counts are not in it."""
+    analyst = judging()
+    analyst.attach("w0")
+    analyst.attach("w2")
+    analyst.report(report(1014.0))
+    verdict = analyst.look(1014.0)
+    assert verdict is not None
+    assert verdict.notes[-1] == "3 windows closed without worker w2"
+    assert (analyst.evidence.incomplete_windows, analyst.ever.incomplete_windows) == (3, 3)
+    analyst.observe(epoch=2, now=1015.0)
+    assert (analyst.evidence.incomplete_windows, analyst.ever.incomplete_windows) == (0, 3)
+
+
+def test_a_verdict_on_complete_windows_has_no_such_note() -> None:
+    """It is as it always was."""
+    analyst = judging()
+    analyst.attach("w0")
+    analyst.report(report(1014.0))
+    verdict = analyst.look(1014.0)
+    assert verdict is not None
+    assert not any("closed without" in note for note in verdict.notes)

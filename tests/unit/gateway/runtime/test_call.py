@@ -3,6 +3,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from gateway.core.pace import Pace
 from gateway.runtime.call import STREAM_HIGH, AnswerStream, StreamBroken
 
 
@@ -87,3 +88,17 @@ def test_a_full_buffer_pauses_the_arm_until_it_is_read() -> None:
         assert not tap.paused
 
     play(scenario)
+
+
+def test_a_stream_that_makes_the_arm_wait_says_so_to_its_pace() -> None:
+    """A gap that the reader made is not counted."""
+
+    async def scene() -> None:
+        pace = Pace(0.1, framed=False)
+        stream = AnswerStream(Tap(), pace)
+        pace.took(b"x", 1.0)
+        stream.push(b"x" * (STREAM_HIGH + 1))
+        pace.took(b"x", 50.0)
+        assert pace.gaps == 0
+
+    asyncio.run(scene())
