@@ -78,7 +78,7 @@ class ClosedWindow:
     def lanes(self, metric: MetricId) -> tuple[int, int, int, int]:
         """Of one latency metric the candidate's answers and late ones: live n, k, copied n, k."""
         live, copied = (self.tallies.get((Role.CANDIDATE, lane), _NOTHING) for lane in (Lane.LIVE, Lane.COPY))
-        n, bad = _LATENCY_COUNTS[metric]
+        n, bad = _OWN_COUNTS[metric]
         return live[n], live[bad], copied[n], copied[bad]
 
     def cells(self, metrics: tuple[MetricId, ...], stratum: int | None = None) -> dict[MetricId, Cell]:
