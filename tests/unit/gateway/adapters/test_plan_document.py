@@ -173,3 +173,19 @@ def test_a_policy_that_cannot_be_used_is_refused_by_name(document: dict[str, Any
     with pytest.raises(PlanError) as refused:
         parse_plan(document, "demo")
     assert any(found.startswith(problem) for found in refused.value.problems), refused.value.problems
+
+
+@pytest.mark.parametrize("gate", [1.0, 0.5, 11, True, "2x"])
+def test_a_relative_gate_has_bounds(gate: Any) -> None:
+    """A gate at or below the baseline's own rate, or far above it, is refused by name, value and what is allowed."""
+    with pytest.raises(PlanError, match="relative_gate: .*(greater than 1|less than or equal to 10|valid number)"):
+        parse_plan({**DEMO, "relative_gate": gate}, "demo")
+
+
+def test_a_relative_gate_is_part_of_the_rule() -> None:
+    """It is off by default, and frozen into the digest when it is on."""
+    plain, digest = parse_plan(DEMO, "demo")
+    gated, other = parse_plan({**DEMO, "relative_gate": 1.5}, "demo")
+    assert (plain.rule.relative, gated.rule.relative) == (None, 1.5)
+    assert replace(gated, rule=plain.rule) == plain
+    assert digest != other
