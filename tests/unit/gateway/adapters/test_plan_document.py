@@ -178,7 +178,7 @@ def test_a_policy_that_cannot_be_used_is_refused_by_name(document: dict[str, Any
 @pytest.mark.parametrize("gate", [1.0, 0.5, 11, True, "2x"])
 def test_a_relative_gate_has_bounds(gate: Any) -> None:
     """A gate at or below the baseline's own rate, or far above it, is refused by name, value and what is allowed."""
-    with pytest.raises(PlanError, match="relative_gate: .*(greater than 1|less than or equal to 10|valid number)"):
+    with pytest.raises(PlanError, match=r"relative_gate: .*(greater than 1|less than or equal to 10|valid number)"):
         parse_plan({**DEMO, "relative_gate": gate}, "demo")
 
 
