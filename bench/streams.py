@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Sizes = npt.NDArray[np.int8]
 
 BASELINE: Final = 0
 CANDIDATE: Final = 1
 
 SERVICE_MS: Final = (14.0, 22.0, 34.0, 62.0)
 SIZE_SHARE: Final = (0.45, 0.33, 0.18, 0.04)
+LARGEST: Final = len(SIZE_SHARE) - 1
 SIZE_NOISE: Final = 0.2
 BATCH_WAIT_MS: Final = 5.0
 STRAGGLER_SHARE: Final = 0.03
@@ -89,12 +91,14 @@ PROMISED: Final = ("iid", "default", "heavy")
 class Stream:
     """Requests in order of arrival, as each arm would answer them. Draws are uniform in [0, 1), one per request.
 
-    ms, error_rate, error_draw: two rows, one an arm. A request fails where its draw is below its error rate.
+    size: which of the SIZE_SHARE a request is. ms, error_rate, error_draw: two rows, one an arm. A request fails where
+    its draw is below its error rate.
     phase: uniform in [0, 1), where in its cycle a periodic fault begins.
     """
 
     seconds: int
     arrival: Floats
+    size: Sizes
     ms: Floats
     error_rate: Floats
     error_draw: Floats
@@ -109,8 +113,8 @@ class Stream:
 class LongRun:
     """What a kind of stream does in the long run, both arms together.
 
-    p50, p95, p97, p99: latency quantiles in milliseconds. error_rate: share of requests that fail. ms, error_rates: the
-    requests that this was measured on, two rows.
+    p50, p95, p97, p99: latency quantiles in milliseconds. error_rate: share of requests that fail. size, ms and
+    error_rates: the requests that this was measured on, the last two in two rows.
     """
 
     p50: float
@@ -118,6 +122,7 @@ class LongRun:
     p97: float
     p99: float
     error_rate: float
+    size: Sizes
     ms: Floats
     error_rates: Floats
 
@@ -127,14 +132,15 @@ def draw_stream(kind: Kind, rng: np.random.Generator, *, seconds: int, rate: flo
     n = int(rng.poisson(rate * seconds))
     arrival = np.sort(rng.random(n)) * seconds
     if kind.clustered:
-        ms, error_rate = _clustered(kind, rng, arrival, seconds)
+        size, ms, error_rate = _clustered(kind, rng, arrival, seconds)
     else:
         pool = long_run(KINDS["default"])
         rows = rng.integers(pool.ms.shape[1], size=n)
-        ms, error_rate = pool.ms[:, rows].astype(np.float64), pool.error_rates[:, rows].astype(np.float64)
+        size, ms, error_rate = pool.size[rows], pool.ms[:, rows], pool.error_rates[:, rows]
     return Stream(
         seconds=seconds,
         arrival=arrival,
+        size=size,
         ms=ms,
         error_rate=error_rate,
         error_draw=rng.random((2, n)),
@@ -160,16 +166,24 @@ def long_run(kind: Kind) -> LongRun:
         n = int(rng.poisson(LONG_RUN_RATE * LONG_RUN_CHUNK_S))
         arrival = np.sort(rng.random(n)) * LONG_RUN_CHUNK_S
         parts.append(_clustered(kind, rng, arrival, LONG_RUN_CHUNK_S))
-    ms = np.concatenate([part[0] for part in parts], axis=1)
-    error_rates = np.concatenate([part[1] for part in parts], axis=1)
+    size = np.concatenate([part[0] for part in parts])
+    ms = np.concatenate([part[1] for part in parts], axis=1)
+    error_rates = np.concatenate([part[2] for part in parts], axis=1)
     p50, p95, p97, p99 = (float(q) for q in np.quantile(ms, (0.50, 0.95, 0.97, 0.99)))
     return LongRun(
-        p50=p50, p95=p95, p97=p97, p99=p99, error_rate=float(error_rates.mean()), ms=ms, error_rates=error_rates
+        p50=p50,
+        p95=p95,
+        p97=p97,
+        p99=p99,
+        error_rate=float(error_rates.mean()),
+        size=size,
+        ms=ms,
+        error_rates=error_rates,
     )
 
 
-def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: int) -> tuple[Floats, Floats]:
-    """(latency in milliseconds, error rate) of every request, two rows each."""
+def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: int) -> tuple[Sizes, Floats, Floats]:
+    """(size, latency in milliseconds, error rate) of every request; the last two in two rows."""
     n = arrival.size
     cell = (arrival / _CELL_S).astype(np.intp)
     size = np.searchsorted(np.cumsum(SIZE_SHARE)[:-1], rng.random(n), side="right")
@@ -188,7 +202,7 @@ def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: i
         ms[arm] += _pause_left_ms(rng, arrival, seconds, gap_s=PAUSE_GAP_S / kind.bursts)
         broken = _episodes(rng, seconds, gap_s=ERROR_GAP_S / kind.bursts, mean_s=ERROR_MEAN_S)
         error_rate[arm] = np.where(broken[cell] > 0.0, ERROR_BURST_RATE, ERROR_RATE)
-    return ms, error_rate
+    return size.astype(np.int8), ms, error_rate
 
 
 def _episodes(

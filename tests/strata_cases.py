@@ -9,6 +9,7 @@ from decision_cases import Cells, limits, vector_plan
 
 from gateway.core.plan import MetricId, Plan
 from gateway.core.sequential import EMPTY, Cell
+from gateway.core.stratified import evidence_against
 from gateway.core.verdict import Judge, Verdict, VerdictName
 
 LAT: MetricId = MetricId.LAT_P95
@@ -20,10 +21,10 @@ Window = tuple[Cells, tuple[Cells, ...]]
 """The cells of all requests, and those of each class."""
 
 
-def lat_plan(strata: tuple[int, ...] = EDGES, **changes: Any) -> Plan:
-    """5 % may be slow; nothing else is judged."""
+def lat_plan(strata: tuple[int, ...] = EDGES, *, allowed: float = 0.05, **changes: Any) -> Plan:
+    """``allowed`` of the answers may be slow; nothing else is judged."""
     fields: dict[str, Any] = {
-        "metrics": limits((LAT, 0.05)),
+        "metrics": limits((LAT, allowed)),
         "parity": None,
         "copies": 0,
         "steps": (1000, 5000, 10000),
@@ -61,6 +62,22 @@ def stream(candidate: Arm, baseline: Arm, *, seed: int, windows: int = 360, burs
                 counts += [n, int(rng.binomial(n, min(1.0, arm.slow[i] * shared * own)))]
             strata.append({LAT: Cell(*counts)})
         yield together(tuple(strata)), tuple(strata)
+
+
+def convicted(plan: Plan, windows: Iterable[Window]) -> tuple[int, int | None] | None:
+    """(window, class) of the conviction; None when there is none."""
+    against = evidence_against(plan, first_window=0)
+    for number, (cells, by_class) in enumerate(windows):
+        against.close(number, cells, by_class)
+        if against.convicts():
+            return number, against.lead()[0]
+    return None
+
+
+def hours_convicted(plan: Plan, candidate: Arm, baseline: Arm, *, runs: int, bursts: bool = False) -> int:
+    """Of ``runs`` hours, one a seed."""
+    hours = (stream(candidate, baseline, seed=seed, bursts=bursts) for seed in range(runs))
+    return sum(convicted(plan, hour) is not None for hour in hours)
 
 
 def judged(judge: Judge, windows: Iterable[Window], *, width_s: float = 10.0) -> list[Verdict]:

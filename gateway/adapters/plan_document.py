@@ -6,6 +6,7 @@ for a demonstration on a small machine and never for production, and every verdi
 """
 
 import hashlib
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -111,6 +112,7 @@ class PlanDocument(_Strict):
     preset: Literal["default", "cautious", "demo"] = "default"
     steps: Annotated[list[Share], Field(min_length=1, max_length=32)]
     slo: Slo
+    relative_gate: Annotated[float, Field(gt=1, le=10)] | None = None
     parity: Parity | None = None
     compare: Compare | None = None
     copies: Copies = Copies()
@@ -164,7 +166,7 @@ def _build(parsed: PlanDocument) -> Plan:
     durations = {**PRESETS[parsed.preset], **given}
     demo = parsed.preset == "demo"
     expected = durations["min_step_s"] * STEP_TIMES_EXPECTED * len(parsed.steps) + durations["bake_s"]
-    rule = RULES[parsed.preset]
+    rule = replace(RULES[parsed.preset], relative=parsed.relative_gate)
     scale = rule.window_s / RuleParameters().window_s
     parity = None
     if parsed.parity is not None:

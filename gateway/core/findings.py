@@ -185,10 +185,18 @@ def metric_sentence(row: MetricRow, stratum: str | None = None) -> str:
     )
 
 
-def evidence_sentence(row: MetricRow, evidence: float, stratum: str | None = None) -> str:
-    """Why the evidence rule rolls back."""
+def gate_sentence(gate: float | None) -> str:
+    """`` The relative gate ...``, to be put behind what a limit allows; empty without one."""
+    if gate is None:
+        return ""
+    return f" The relative gate holds it to {gate:g} times the baseline's rate where that is less."
+
+
+def evidence_sentence(row: MetricRow, evidence: float, stratum: str | None = None, *, gate: float | None = None) -> str:
+    """Why the evidence rule rolls back. gate: the relative gate, where it holds the candidate in this metric."""
     return (
-        f"{metric_sentence(row, stratum)}. Evidence against the candidate {evidence:.3g}, bar {row.bar:g};"
+        f"{metric_sentence(row, stratum)}.{gate_sentence(gate)}"
+        f" Evidence against the candidate {evidence:.3g}, bar {row.bar:g};"
         f" {row.metric}{in_requests(stratum)} contributes most ({row.evidence:.3g})."
     )
 

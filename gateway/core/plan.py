@@ -104,7 +104,8 @@ class ParityPolicy:
 class RuleParameters:
     """Parameters of the decision rule, defaults as measured. ``window_s`` is the narrow window; the wide one is 6x.
 
-    cautious: bets on wide windows alone.
+    cautious: bets on wide windows alone. relative: the candidate is also held to this many times the baseline's own
+    rate where that is below the limit; None: to the limit.
     """
 
     window_s: float = 10.0
@@ -133,6 +134,7 @@ class RuleParameters:
     breaker_threshold: float = 8.0
     breaker_hold_s: int = 3
     cautious: bool = False
+    relative: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +178,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         problems = [*_step_problems(self), *_metric_problems(self), *_duration_problems(self)]
-        problems += edge_problems(self.strata)
+        problems += [*edge_problems(self.strata), *_gate_problems(self.rule.relative)]
         if problems:
             raise PlanError(problems)
 
@@ -291,3 +293,9 @@ def _duration_problems(plan: Plan) -> list[str]:
     if plan.bake_s < 0:
         problems.append(f"bake_s: {plan.bake_s} must be 0 or more")
     return problems
+
+
+def _gate_problems(relative: float | None) -> list[str]:
+    if relative is None or 1.0 < relative <= 10.0:
+        return []
+    return [f"relative_gate: {relative} must be above 1 and at most 10 times the baseline's rate"]

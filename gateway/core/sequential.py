@@ -7,7 +7,8 @@ e-processes, and by Ville's inequality the chance that the evidence E ever reach
 candidate within its limits, however often one looks (Waudby-Smith and Ramdas, arXiv:2010.09686).
 
 What the candidate is held to in a window is the limit, or the baseline's own present rate where that is higher: it is
-convicted only of being worse than both.
+convicted only of being worse than both. A relative gate holds it to a multiple of the baseline's rate below the limit
+as well; what windows are good for as proof (``close`` returns it) does not depend on that.
 """
 
 from collections import deque
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.core.control import rate_at_most, relative_rate
 from gateway.core.plan import HAS_CONTROL, METRIC_WEIGHT, MetricId, MetricLimit, Plan, RuleParameters
 
 WEALTH_CAP: Final = 1e250
@@ -84,32 +86,21 @@ def padded(rate: float, rule: RuleParameters) -> float:
 
 
 def reference_rate(
-    allowed: float, window: tuple[int, int], trail: tuple[int, int], rule: RuleParameters
+    allowed: float, window: tuple[int, int], trail: tuple[int, int], rule: RuleParameters, *, more: float = 0.0
 ) -> float | None:
     """The bad-event rate that the candidate is held to in one window; None when the control is too thin to say.
 
     window, trail: (events, bad events) of the baseline in the window that is closing and in the trailing windows.
+    more: what its rates are raised by, for a candidate that has other requests (stratified.py).
     """
     trail_n, trail_k = trail
     if trail_n < rule.control_min:
         return None
+    held_to = max(allowed, padded(min(1.0, trail_k / trail_n + more), rule))
     window_n, window_k = window
-    window_rate = window_k / window_n if window_k >= rule.control_window_bad else None
-    return held_beside(allowed, trail_k / trail_n, window_rate, rule)
-
-
-def held_beside(
-    allowed: float, trail_rate: float, window_rate: float | None, rule: RuleParameters, *, margin: float = 0.0
-) -> float:
-    """The same from the baseline's rates.
-
-    window_rate: None where there are too few bad events in the window to say more. margin: how much ``trail_rate`` may
-    be too low by chance; of account only where that rate, and not the limit, is what the candidate is held to.
-    """
-    if (beside := padded(trail_rate, rule)) > allowed:
-        beside = padded(min(1.0, trail_rate + margin), rule)
-    held_to = max(allowed, beside)
-    return held_to if window_rate is None else max(held_to, padded(window_rate, rule))
+    if window_k >= rule.control_window_bad:
+        held_to = max(held_to, padded(min(1.0, window_k / window_n + more), rule))
+    return held_to
 
 
 def factor(component: Component, n: int, k: int, held_to: float, allowed: float, rule: RuleParameters) -> float:
@@ -127,7 +118,7 @@ def factor(component: Component, n: int, k: int, held_to: float, allowed: float,
 
 
 class Trail:
-    """The baseline's last windows of one metric: the present conditions that both arms share."""
+    """One arm's last windows of one metric; the baseline's are the present conditions that both arms share."""
 
     __slots__ = ("_cells", "_rule")
 
@@ -136,7 +127,7 @@ class Trail:
         self._cells: deque[tuple[int, int]] = deque(maxlen=rule.trail_max_windows)
 
     def add(self, n: int, k: int) -> None:
-        """The next window's baseline events and bad events."""
+        """The next window's events and bad events."""
         self._cells.append((n, k))
 
     def total(self) -> tuple[int, int]:
@@ -148,9 +139,14 @@ class Trail:
             n, k, seen = n + window_n, k + window_k, seen + 1
         return n, k
 
-    def kept(self) -> int:
-        """Events of all windows that are kept, whatever ``total`` reaches back to."""
-        return sum(n for n, _ in self._cells)
+    def last(self, windows: int) -> tuple[int, int]:
+        """(events, bad events) over the last ``windows``, of those that are kept."""
+        cells = list(self._cells)[-windows:]
+        return sum(n for n, _ in cells), sum(k for _, k in cells)
+
+    def whole(self) -> tuple[int, int]:
+        """The same over all that are kept, whatever ``total`` reaches back to."""
+        return self.last(self._rule.trail_max_windows)
 
     def state(self) -> list[tuple[int, int]]:
         return list(self._cells)
@@ -182,14 +178,13 @@ class MetricEvidence:
         self.bad_windows += cell.k_c > 0
         self.trail.add(cell.n_b, cell.k_b)
         trail = self.trail.total()
-        held_to = self._held_to(cell, trail, wide=False)
-        self._bet(cell, held_to, wide=False)
+        self._bet(cell, self._held_to(cell, trail), wide=False)
         self.wide = self.wide + cell
         if closes_wide:
-            self._bet(self.wide, self._held_to(self.wide, trail, wide=True), wide=True)
+            self._bet(self.wide, self._held_to(self.wide, trail), wide=True)
             self.wide = EMPTY
             self._refill_wealth(1)
-        return held_to
+        return reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, self._rule) if self.control else self.allowed
 
     def skip(self, wide_boundaries: int) -> None:
         """Books empty windows in one go, ``wide_boundaries`` of which close a wide one; nothing else may be open."""
@@ -202,10 +197,21 @@ class MetricEvidence:
             for c, wealth in zip(self._components, self.wealth, strict=True)
         )
 
-    def _held_to(self, cell: Cell, trail: tuple[int, int], *, wide: bool) -> float | None:
-        if not self.control:
-            return self.allowed
-        return reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, self._rule)
+    def _held_to(self, cell: Cell, trail: tuple[int, int]) -> float | None:
+        """What the bets hold the candidate to in a narrow or wide window; None: no bet is made."""
+        return self._beside(cell, trail) if self.control else self.allowed
+
+    def _beside(self, cell: Cell, trail: tuple[int, int], *, more: float = 0.0) -> float | None:
+        """The same beside the baseline. more: as in ``reference_rate``."""
+        rule = self._rule
+        held_to = reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, rule, more=more)
+        if held_to is None or rule.relative is None:
+            return held_to
+        rates = [trail[1] / trail[0] + more]
+        if cell.k_b >= rule.control_window_bad:
+            rates.append(cell.k_b / cell.n_b + more)
+        at_most = rate_at_most(*self.trail.whole()) + more
+        return min(held_to, relative_rate(self.allowed, rates, at_most, rule.relative))
 
     def _bet(self, cell: Cell, held_to: float | None, *, wide: bool) -> None:
         if held_to is None:
@@ -285,16 +291,14 @@ class EvidenceAgainst:
 
         strata: the same window by class of requests; of use only where the plan has any.
         """
-        self.begin(window)
-        return self._close_next(cells)
-
-    def begin(self, window: int) -> None:
-        """Books what lies before ``window`` as empty. ValueError when the window is closed already."""
         if window < self._next:
             raise ValueError(f"window: {window} is closed; the next is {self._next}")
         self._cross_gap(window)
+        return self._close_next(cells, strata)
 
-    def _close_next(self, cells: Mapping[MetricId, Cell]) -> dict[MetricId, float | None]:
+    def _close_next(
+        self, cells: Mapping[MetricId, Cell], strata: Sequence[Mapping[MetricId, Cell]] = ()
+    ) -> dict[MetricId, float | None]:
         self._next += 1
         self._started = True
         closes_wide = self._next % self._rule.wide_windows == 0
@@ -334,6 +338,10 @@ class EvidenceAgainst:
         ``total`` counts them at their worst for whoever bets against it, which is right for a conviction and would
         hide a suspicion in five windows of six.
         """
+        return self.together_if_closed()
+
+    def together_if_closed(self) -> float:
+        """The same of the bets on all requests together alone, whatever part of E they are."""
         return sum(self.weight[metric] * evidence.value(wide_open=False) for metric, evidence in self.metrics.items())
 
     def contributions_in(self, stratum: int) -> dict[MetricId, float]:

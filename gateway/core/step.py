@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.core.findings import Gap, MetricRow, percent, share_of
 from gateway.core.forecast import seconds_to_go
-from gateway.core.plan import DEFAULT_ALLOWED, EXCUSABLE, MetricId, Plan
+from gateway.core.plan import DEFAULT_ALLOWED, EXCUSABLE, HAS_CONTROL, MetricId, Plan
 from gateway.core.promotion import MetricProof
 from gateway.core.sequential import EMPTY, Cell
 
@@ -252,11 +252,20 @@ class Step:
         name = "bake" if self.terms.baking else "step"
         return [Gap(reason="too_young", text=f"{name} age: {age:.0f} of {needed:g} s")] if age < needed else []
 
+    def gate_on(self, metric: MetricId) -> float | None:
+        """The relative gate where it holds the candidate in ``metric``; None where it does not."""
+        return self.plan.rule.relative if self.terms.control and HAS_CONTROL[metric] else None
+
     def notes(self) -> list[str]:
         """What a reader of the verdict must know beside the numbers."""
         plan, notes = self.plan, []
         if not self.terms.control:
             notes.append("control off: there is no baseline to compare with, the candidate is held to the limits alone")
+        elif plan.rule.relative is not None:
+            notes.append(
+                f"relative gate: beyond {plan.rule.relative:g} times the baseline's rate counts against the candidate,"
+                " within a limit as well"
+            )
         if not self.terms.baseline_required:
             notes.append("baseline counts are not required in this step")
             if (parity := self.proofs.get(MetricId.PARITY)) is not None:

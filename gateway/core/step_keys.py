@@ -36,15 +36,15 @@ class StepKeys:
                 self._arms[role].merge(counts.requests, counts.hashes, counts.heavy.items())
 
     def gaps(self) -> list[Gap]:
-        """Too few keys, or one too heavy. A share is only held against a step when the key has it for certain."""
+        """Too few keys, or one that may be too heavy: a step is passed only where both are known to be in order."""
         if not self.sticky:
             return []
-        distinct, heaviest, requests = self._distinct(), self._heaviest(), self._requests()
-        if distinct >= MIN_KEYS and heaviest <= MOST_SHARE * requests:
+        keys = self._together()
+        if len(keys.hashes) >= MIN_KEYS and keys.heaviest[1] <= MOST_SHARE * keys.requests:
             return []
         text = (
-            f"keys: {self._at_least(distinct)} distinct in this step, needs at least {MIN_KEYS};"
-            f" the largest has {self._share_text()}, may have at most {percent(MOST_SHARE)}"
+            f"keys: {_distinct(keys)} distinct in this step, needs at least {MIN_KEYS};"
+            f" the largest has {_share_text(keys)}, may have at most {percent(MOST_SHARE)}"
         )
         return [Gap(reason="too_few_keys", text=text)]
 
@@ -52,32 +52,15 @@ class StepKeys:
         """What a reader of the verdict must know beside the numbers."""
         if not self.sticky:
             return []
-        arms = ", ".join(
-            f"{role} {'at least ' if counts.is_full else ''}{len(counts.hashes):,}"
-            for role, counts in self._arms.items()
-        )
-        return [f"split by key; distinct keys in this step: {arms}; the largest has {self._share_text()}"]
+        arms = ", ".join(f"{role} {_distinct(counts)}" for role, counts in self._arms.items())
+        return [f"split by key; distinct keys in this step: {arms}; the largest has {_share_text(self._together())}"]
 
-    def _distinct(self) -> int:
-        """A key that changed its arm while a step began is one key."""
-        return len(set[int]().union(*(counts.hashes for counts in self._arms.values())))
-
-    def _heaviest(self) -> int:
-        """Of a key that changed its arm the larger part."""
-        return max(counts.heaviest for counts in self._arms.values())
-
-    def _requests(self) -> int:
-        return sum(counts.requests for counts in self._arms.values())
-
-    def _at_least(self, distinct: int) -> str:
-        return f"{'at least ' if any(counts.is_full for counts in self._arms.values()) else ''}{distinct:,}"
-
-    def _share_text(self) -> str:
-        heaviest, requests = self._heaviest(), self._requests()
-        if not requests:
-            return "none of 0 live requests"
-        at_least = "" if all(counts.is_exact for counts in self._arms.values()) else "at least "
-        return f"{at_least}{heaviest:,} of {requests:,} live requests ({percent(heaviest / requests)})"
+    def _together(self) -> KeyCounts:
+        """Of both arms; a key that changed its arm while the step began is one key."""
+        both = KeyCounts()
+        for counts in self._arms.values():
+            both.merge(counts.requests, counts.hashes, counts.heavy.items())
+        return both
 
     def checkpoint(self) -> dict[str, object]:
         return {str(role): counts.checkpoint() for role, counts in self._arms.items()}
@@ -86,3 +69,18 @@ class StepKeys:
         """None: requests were not split by key. KeyError, TypeError or ValueError when it is no checkpoint."""
         self.sticky = saved is not None
         self._arms = {role: resume_keys(saved[role]) for role in Role} if saved is not None else {}
+
+
+def _distinct(keys: KeyCounts) -> str:
+    return f"{'at least ' if keys.is_full else ''}{len(keys.hashes):,}"
+
+
+def _share_text(keys: KeyCounts) -> str:
+    """``85 of 384 live requests (22.1 %)``, or from how many to how many."""
+    if not keys.requests:
+        return "none of 0 live requests"
+    least, most = keys.heaviest
+    share = percent(most / keys.requests)
+    if least < most:
+        return f"{least:,} to {most:,} of {keys.requests:,} live requests ({percent(least / keys.requests)} to {share})"
+    return f"{most:,} of {keys.requests:,} live requests ({share})"

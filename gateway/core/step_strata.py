@@ -51,14 +51,26 @@ class StepStrata:
         )
 
     def suspicions(self, against: EvidenceAgainst) -> list[Gap]:
-        """The classes in which the evidence against the candidate forbids more traffic."""
+        """Where the evidence against the candidate forbids more traffic: in a class by itself, or over all requests.
+
+        Undiluted, and as if the open wide windows ended here: with classes nobody passes who would not without.
+        """
+        if not self.names:
+            return []
+        together = against.contributions()
+        found: list[tuple[str | None, float, MetricId]] = [
+            (None, against.together_if_closed(), max(together, key=lambda metric: together[metric])),
+            *(
+                (name, stratum.total_if_closed(), stratum.leading())
+                for name, stratum in zip(self.names, against.strata, strict=True)
+            ),
+        ]
         warn, gaps = self._plan.rule.warn, []
-        for name, stratum in zip(self.names, against.strata, strict=True):
-            if (evidence := stratum.total()) >= warn:
-                text = (
-                    f"evidence against the candidate{in_requests(name)} alone: {evidence:.3g}, must be below {warn:g}"
-                )
-                gaps.append(Gap(reason="suspect", text=text, metric=stratum.leading(), stratum=name))
+        for name, evidence, metric in found:
+            if evidence >= warn:
+                where = in_requests(name) or " over all requests"
+                text = f"evidence against the candidate{where} alone: {evidence:.3g}, must be below {warn:g}"
+                gaps.append(Gap(reason="suspect", text=text, metric=metric, stratum=name))
         return gaps
 
     def notes(self, rows: Sequence[MetricRow], findings: Sequence[StratumFinding]) -> list[str]:

@@ -1,167 +1,127 @@
 """Evidence against the candidate with strata: over all requests together, and in each class of requests by itself.
 
-E = 1/2 E_combined + 1/2 mean over classes of E_class. In a class the candidate is held to the plan's limits or to that
-class's own baseline at the same time. Each part is an e-process while the candidate keeps what it is held to there, and
-the arithmetic mean of e-processes is one, however they depend on each other (Vovk and Wang, arXiv:1912.06116, section
-3); so Ville's inequality still bounds the chance that E ever reaches 1/alpha by alpha. What it costs: a fault of all
-requests has to win twice as much in the combined part, one more factor of two in the bar.
+E = 1/2 E_together + 1/2 mean over classes of E_class. Each part is an e-process while the candidate keeps what it is
+held to there, and the arithmetic mean of e-processes is one, however they depend on each other (Vovk and Wang,
+arXiv:1912.06116, section 3); so Ville's inequality still bounds the chance that E ever reaches 1/alpha by alpha. What
+it costs: a fault of all requests has to win twice as much in its half, one more factor of two in the bar.
 
-Over all requests the arms may have different mixes, by a sticky key or by chance. What the baseline suffers is
-therefore standardised to the candidate's mix (direct standardisation): sum over classes of the candidate's share of the
-class times the baseline's rate in it. Where the baseline has too few events in a class to say, its overall rate stands
-in; of what the candidate has more of there than the baseline, the baseline might fail all. A candidate with more of the
-slow kind of request than the baseline is not convicted of that.
+A class is small, and one limit for all makes large requests miss it on both arms: what the baseline does in the class
+is then all that the candidate is held to. A bet that is repeated for minutes against a rate that is too low by chance
+wins by that alone, the more so the more events the candidate has beside the baseline's few. So in a class the candidate
+is never held to less than an upper bound of the baseline's rate there, over all the windows that are kept.
 
-Rates of small classes are rough. A bet that is repeated against a rate that is too low by chance for minutes wins by
-that alone, so two standard errors are put on top wherever the baseline's rate and not the limit counts. (Simulated with
-both arms alike and one class of 5 baseline requests a window beyond the limit: 4 of 40 hours convicted without them,
-none of 100 with them.)
+Over all requests the arms may have different mixes, by a sticky key or by a fault of the split. What the candidate has
+too much of, beyond chance, it may fail as often as the baseline might; the rest is the plain rule, and with equal mixes
+all of it is.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gateway.core.control import rate_at_most
 from gateway.core.plan import MetricId, MetricLimit, Plan, RuleParameters
-from gateway.core.sequential import (
-    EMPTY,
-    Cell,
-    EvidenceAgainst,
-    MetricEvidence,
-    Trail,
-    held_beside,
-    wide_windows_of,
-)
+from gateway.core.sequential import Cell, EvidenceAgainst, MetricEvidence, Trail, wide_windows_of
 from gateway.core.strata import count_of
 
-COMBINED_SHARE: Final = 0.5
+TOGETHER_SHARE: Final = 0.5
 """The part of E that all requests together make up; the classes share the rest equally."""
-CONTROL_MARGIN: Final = 2.0
-"""Standard errors of the baseline's rate that a candidate may be beyond it."""
+CHANCE: Final = 3.0
+"""Standard errors by which the share of a class may differ between equal arms."""
+LEAST_EXCESS: Final = 0.01
+"""An excess of a class below this share of all requests is not worth an excuse, however certain it is."""
 
 Strata = Sequence[Mapping[MetricId, Cell]]
 """The cells of each class."""
 
 
-def standardised(
-    mix: Sequence[int], baseline: Sequence[tuple[int, int]], overall: tuple[int, int], least: int
-) -> tuple[float, float, float]:
-    """(the baseline's bad-event rate at the candidate's mix, its standard error, the share that is not known).
+def explained_by_mix(classes: Iterable[tuple[int, int, float]]) -> float:
+    """The share of bad events that a candidate like the baseline may have beyond it, since it has other requests.
 
-    mix: the candidate's events by class, at least one in all. baseline: (events, bad events) by class. overall: the
-    same of all classes together. least: events below which a class of the baseline says nothing; the overall rate
-    stands in for it.
+    classes: of each the candidate's events, the baseline's, and the rate of bad ones that the baseline may have there.
+    For each of which the candidate has too much: by how much, times that rate. What the candidate has too little of is
+    not held against it here; a regression that hides behind that shows in its class.
     """
-    size, (events, bad) = sum(mix), overall
-    rate = variance = unknown = 0.0
-    for own, (n, k) in zip(mix, baseline, strict=True):
-        share = own / size
-        if n >= least:
-            rate += share * k / n
-            variance += share * share * variance_of(n, k)
-        else:
-            rate += share * bad / events
-            unknown += share
-    return rate, math.sqrt(variance), unknown
+    classes = tuple(classes)
+    n_c, n_b = sum(c for c, _, _ in classes), sum(b for _, b, _ in classes)
+    if not (n_c and n_b):
+        return 0.0
+    more = 0.0
+    for c, b, rate in classes:
+        excess, pooled = c / n_c - b / n_b, (c + b) / (n_c + n_b)
+        chance = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n_c + 1.0 / n_b))
+        if excess > max(CHANCE * chance, LEAST_EXCESS):
+            more += excess * rate
+    return more
 
 
-def variance_of(n: int, k: int) -> float:
-    """Of the rate of ``k`` bad events in ``n``, by chance: r (1 - r) / n, and from a half on that of a half.
+class ClassEvidence(MetricEvidence):
+    """One metric in one class: held to an upper bound of the baseline's rate in it, where that is more."""
 
-    So one more bad event of the baseline never means that the candidate is held to less.
-    """
-    rate = min(k / n, 0.5)
-    return rate * (1.0 - rate) / n
-
-
-def too_many(share: float, baseline: tuple[int, int], size: int) -> float:
-    """By how much the candidate's share of some classes is beyond the baseline's and two standard errors of chance.
-
-    baseline: (events in these classes, events in all). size: the candidate's events.
-    """
-    here, events = baseline
-    chance = 2.0 * math.sqrt(max(here, 1) / events / size)
-    return max(0.0, share - here / events - chance)
-
-
-class StratumEvidence(MetricEvidence):
-    """One metric in one class. A class is small, and one limit for all makes large requests miss it on both arms: the
-    baseline's rate is then all that the candidate is held to, so what it may be too low by chance is put on top.
-    """
-
-    def _held_to(self, cell: Cell, trail: tuple[int, int], *, wide: bool) -> float | None:
-        plain = super()._held_to(cell, trail, wide=wide)
-        if plain is None or not self.control:
-            return plain
-        n, k = trail
-        window_rate = cell.k_b / cell.n_b if cell.k_b >= self._rule.control_window_bad else None
-        margin = CONTROL_MARGIN * math.sqrt(variance_of(n, k))
-        return held_beside(self.allowed, k / n, window_rate, self._rule, margin=margin)
-
-
-class StandardisedEvidence(MetricEvidence):
-    """One metric over all requests, the baseline's rate standardised to the candidate's mix.
-
-    What ``close`` returns is not standardised: promotion leaves out the windows in which the baseline, as it is, misses
-    its limits, and that is the same with strata as without.
-    """
-
-    def __init__(self, limit: MetricLimit, rule: RuleParameters, *, horizon_wide: float, strata: int) -> None:
+    def __init__(self, limit: MetricLimit, rule: RuleParameters, *, horizon_wide: float) -> None:
         super().__init__(limit, rule, horizon_wide=horizon_wide)
-        self._empty = (EMPTY,) * strata
-        self.narrow: tuple[Cell, ...] = self._empty
-        """The next window, class by class; empty again once it is closed."""
-        self._wide_strata: tuple[Cell, ...] = self._empty
-        self._trails = tuple(Trail(rule) for _ in range(strata))
-        self._plain: float | None = None
+        self.own = Trail(rule)
+        """The candidate's last windows."""
 
     def close(self, cell: Cell, *, closes_wide: bool) -> float | None:
-        for trail, stratum in zip(self._trails, self.narrow, strict=True):
-            trail.add(stratum.n_b, stratum.k_b)
-        self._wide_strata = tuple(a + b for a, b in zip(self._wide_strata, self.narrow, strict=True))
-        super().close(cell, closes_wide=closes_wide)
-        self.narrow = self._empty
-        if closes_wide:
-            self._wide_strata = self._empty
-        return self._plain
+        self.own.add(cell.n_c, cell.k_c)
+        return super().close(cell, closes_wide=closes_wide)
 
-    def _held_to(self, cell: Cell, trail: tuple[int, int], *, wide: bool) -> float | None:
-        strata = self._wide_strata if wide else self.narrow
-        mix = [stratum.n_c for stratum in strata]
-        plain = super()._held_to(cell, trail, wide=wide)
-        if not wide:
-            self._plain = plain
-        if plain is None or not self.control or not any(mix):
-            return plain
-        rule, window_rate = self._rule, None
-        if cell.k_b >= rule.control_window_bad:
-            counts = [(stratum.n_b, stratum.k_b) for stratum in strata]
-            window_rate, *_ = standardised(mix, counts, (cell.n_b, cell.k_b), rule.control_min)
-        trails = [own.total() for own in self._trails]
-        rate, error, unknown = standardised(mix, trails, trail, rule.control_min)
-        if unknown:
-            # Nobody knows how the baseline would do on what the candidate has too much of: it might fail all of it.
-            here = sum(own.kept() for own, (n, _) in zip(self._trails, trails, strict=True) if n < rule.control_min)
-            excess = too_many(unknown, (here, self.trail.kept()), sum(mix))
-            rate += excess * (1.0 - trail[1] / trail[0])
-        return held_beside(self.allowed, rate, window_rate, rule, margin=CONTROL_MARGIN * error)
+    @property
+    def at_most(self) -> float:
+        """The rate of bad events that the baseline may have here; 1 where it has too few events to say."""
+        n, k = self.trail.whole()
+        return rate_at_most(n, k) if n >= self._rule.control_min else 1.0
 
-    def follow(self, strata: Sequence[MetricEvidence]) -> None:
-        """After a checkpoint: what each class's own evidence has seen of the baseline is what this one has seen."""
-        self._wide_strata = tuple(stratum.wide for stratum in strata)
-        for trail, stratum in zip(self._trails, strata, strict=True):
-            trail.restore(stratum.trail.state())
+    def _held_to(self, cell: Cell, trail: tuple[int, int]) -> float | None:
+        held_to = super()._held_to(cell, trail)
+        return held_to if held_to is None or not self.control else max(held_to, self.at_most)
+
+    def checkpoint(self) -> dict[str, object]:
+        return {**super().checkpoint(), "own": [list(pair) for pair in self.own.state()]}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        super().restore(saved)
+        self.own.restore(saved["own"])
 
 
-class _OneStratum(EvidenceAgainst):
+class TogetherEvidence(MetricEvidence):
+    """One metric over all requests: the plain rule, with an excuse where the mixes differ by more than chance.
+
+    ``classes`` has the evidence of the same metric in each class, which has booked the window already.
+    """
+
+    def __init__(
+        self, limit: MetricLimit, rule: RuleParameters, *, horizon_wide: float, classes: Sequence[ClassEvidence]
+    ) -> None:
+        super().__init__(limit, rule, horizon_wide=horizon_wide)
+        self._classes = classes
+
+    def _held_to(self, cell: Cell, trail: tuple[int, int]) -> float | None:
+        return self._beside(cell, trail, more=self._excuse()) if self.control else self.allowed
+
+    def _excuse(self) -> float:
+        """Over all windows that are kept, or over the last few where a mix has just changed: whichever is more."""
+        at_most = [its.at_most for its in self._classes]
+        return max(
+            explained_by_mix(
+                (its.own.last(windows)[0], its.trail.last(windows)[0], rate)
+                for its, rate in zip(self._classes, at_most, strict=True)
+            )
+            for windows in (self._rule.trail_windows, self._rule.trail_max_windows)
+        )
+
+
+class _OneClass(EvidenceAgainst):
     """The bets on one class of requests."""
 
     def __init__(self, plan: Plan, *, first_window: int) -> None:
         super().__init__(plan, first_window=first_window)
         horizon_wide = wide_windows_of(plan)
-        self.metrics = {
-            limit.metric: StratumEvidence(limit, plan.rule, horizon_wide=horizon_wide) for limit in plan.metrics
+        self.classes = {
+            limit.metric: ClassEvidence(limit, plan.rule, horizon_wide=horizon_wide) for limit in plan.metrics
         }
+        self.metrics = {**self.classes}
 
 
 class StratifiedEvidence(EvidenceAgainst):
@@ -169,14 +129,19 @@ class StratifiedEvidence(EvidenceAgainst):
 
     def __init__(self, plan: Plan, *, first_window: int) -> None:
         super().__init__(plan, first_window=first_window)
-        strata = count_of(plan.strata)
-        self._standardised = {
-            limit.metric: StandardisedEvidence(limit, plan.rule, horizon_wide=wide_windows_of(plan), strata=strata)
+        classes = tuple(_OneClass(plan, first_window=first_window) for _ in range(count_of(plan.strata)))
+        horizon_wide = wide_windows_of(plan)
+        self.metrics = {
+            limit.metric: TogetherEvidence(
+                limit,
+                plan.rule,
+                horizon_wide=horizon_wide,
+                classes=tuple(each.classes[limit.metric] for each in classes),
+            )
             for limit in plan.metrics
         }
-        self.metrics = {**self._standardised}
-        self.strata = tuple(_OneStratum(plan, first_window=first_window) for _ in range(strata))
-        self.held_in_strata = ({},) * strata
+        self.strata = classes
+        self.held_in_strata = ({},) * len(classes)
 
     def set_control(self, on: bool) -> None:
         super().set_control(on)
@@ -185,27 +150,37 @@ class StratifiedEvidence(EvidenceAgainst):
 
     def close(self, window: int, cells: Mapping[MetricId, Cell], strata: Strata = ()) -> dict[MetricId, float | None]:
         """Without ``strata`` the window was empty in every class. ValueError when their number is another."""
-        strata = strata or ({},) * len(self.strata)
-        if len(strata) != len(self.strata):
+        if strata and len(strata) != len(self.strata):
             raise ValueError(f"strata: {len(strata)} classes, the plan makes {len(self.strata)}")
-        self.begin(window)
-        for metric, evidence in self._standardised.items():
-            evidence.narrow = tuple(stratum.get(metric, EMPTY) for stratum in strata)
+        return super().close(window, cells, strata)
+
+    def _close_next(self, cells: Mapping[MetricId, Cell], strata: Strata = ()) -> dict[MetricId, float | None]:
+        """The classes first: what they have seen says how the mixes differ."""
         self.held_in_strata = tuple(
-            evidence.close(window, stratum) for evidence, stratum in zip(self.strata, strata, strict=True)
+            stratum._close_next(own)
+            for stratum, own in zip(self.strata, strata or ({},) * len(self.strata), strict=True)
         )
-        return self._close_next(cells)
+        return super()._close_next(cells)
+
+    def _cross_gap(self, window: int) -> None:
+        super()._cross_gap(window)
+        for stratum in self.strata:  # window by window they came along; what is left changes no trail
+            stratum._cross_gap(window)
 
     def contributions(self) -> dict[MetricId, float]:
         """Each metric's part of E over all requests; ``contributions_in`` has the others."""
-        return {metric: COMBINED_SHARE * value for metric, value in super().contributions().items()}
+        return {metric: TOGETHER_SHARE * value for metric, value in super().contributions().items()}
 
     def contributions_in(self, stratum: int) -> dict[MetricId, float]:
-        share = (1.0 - COMBINED_SHARE) / len(self.strata)
+        share = (1.0 - TOGETHER_SHARE) / len(self.strata)
         return {metric: share * value for metric, value in self.strata[stratum].contributions().items()}
 
     def total(self) -> float:
         return super().total() + sum(sum(self.contributions_in(i).values()) for i in range(len(self.strata)))
+
+    def total_if_closed(self) -> float:
+        apart = sum(stratum.total_if_closed() for stratum in self.strata) / len(self.strata)
+        return TOGETHER_SHARE * self.together_if_closed() + (1.0 - TOGETHER_SHARE) * apart
 
     def lead(self) -> tuple[int | None, MetricId]:
         parts: list[tuple[float, int | None, MetricId]] = [(v, None, m) for m, v in self.contributions().items()]
@@ -223,8 +198,6 @@ class StratifiedEvidence(EvidenceAgainst):
         super().restore(saved)
         for stratum, its_own in zip(self.strata, saved["strata"], strict=True):
             stratum.restore(its_own)
-        for metric, evidence in self._standardised.items():
-            evidence.follow([stratum.metrics[metric] for stratum in self.strata])
 
 
 def evidence_against(plan: Plan, *, first_window: int) -> EvidenceAgainst:

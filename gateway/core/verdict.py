@@ -297,7 +297,7 @@ class Judge:
             stratum = self._strata.name(self._against.lead()[0])
             row = self._row(metric, stratum)
             assert row is not None, "every metric of the plan has a row in every class"
-            text = evidence_sentence(row, self._against.total(), stratum)
+            text = evidence_sentence(row, self._against.total(), stratum, gate=step.gate_on(metric))
             self._stop("evidence", metric, text, stratum=stratum)
 
     def _row(self, metric: MetricId | None, stratum: str | None) -> MetricRow | None:
@@ -415,7 +415,9 @@ class Judge:
         """The parts of the plan that give the saved numbers their meaning."""
         allowed = {str(limit.metric): limit.allowed for limit in self._plan.metrics}
         strata = {"strata": list(self._plan.strata)} if self._plan.strata else {}
-        return {"rollout": self._plan.rollout, "window_s": self._plan.rule.window_s, "allowed": allowed, **strata}
+        gate = {"relative": self._plan.rule.relative} if self._plan.rule.relative is not None else {}
+        base = {"rollout": self._plan.rollout, "window_s": self._plan.rule.window_s, "allowed": allowed}
+        return {**base, **strata, **gate}
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         if saved.get("format") != CHECKPOINT_FORMAT:

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, ms, plain, quoted, request_id, seconds
 from gateway.core.figures import Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Verdict, percent, share_of, waited_text
+from gateway.core.findings import (
+    BreakerCounts,
+    CompileCounts,
+    MetricRow,
+    Verdict,
+    gate_sentence,
+    percent,
+    share_of,
+    waited_text,
+)
 from gateway.core.plan import HAS_CONTROL, LATENCY, MetricId, Plan
 
 
@@ -38,12 +47,16 @@ def _limit(case: Case, row: MetricRow) -> str:
             limit = f"At most {allowed} may have more than 5 % of their gaps longer than {row.limit_ms or 0.0:g} ms."
         case _:
             limit = f"At most {allowed} may take longer than {row.limit_ms or 0.0:g} ms."
-    if _is_controlled(case, row) and row.n_b and row.k_b / row.n_b > row.allowed:
+    if not is_controlled(case, row):
+        return limit
+    limit += gate_sentence(case.run.plan.rule.relative)
+    if row.n_b and row.k_b / row.n_b > row.allowed:
         return f"{limit} The baseline is above that itself, which raises what the candidate is held to."
     return limit
 
 
-def _is_controlled(case: Case, row: MetricRow) -> bool:
+def is_controlled(case: Case, row: MetricRow) -> bool:
+    """The candidate is compared with the baseline in this metric."""
     return HAS_CONTROL[row.metric] and case.run.has_control
 
 

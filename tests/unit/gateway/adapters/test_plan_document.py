@@ -213,3 +213,19 @@ def test_every_problem_with_streams_is_named() -> None:
     told = "; ".join(refused.value.problems)
     for field in ("slo.ttft.limit_ms: ", "slo.itl.limit_ms: 0: ", "slo.stream_broken.limit_ms: "):
         assert field in told
+
+
+@pytest.mark.parametrize("gate", [1.0, 0.5, 11, True, "2x"])
+def test_a_relative_gate_has_bounds(gate: Any) -> None:
+    """A gate at or below the baseline's own rate, or far above it, is refused by name, value and what is allowed."""
+    with pytest.raises(PlanError, match=r"relative_gate: .*(greater than 1|less than or equal to 10|valid number)"):
+        parse_plan({**DEMO, "relative_gate": gate}, "demo")
+
+
+def test_a_relative_gate_is_part_of_the_rule() -> None:
+    """It is off by default, and frozen into the digest when it is on."""
+    plain, digest = parse_plan(DEMO, "demo")
+    gated, other = parse_plan({**DEMO, "relative_gate": 1.5}, "demo")
+    assert (plain.rule.relative, gated.rule.relative) == (None, 1.5)
+    assert replace(gated, rule=plain.rule) == plain
+    assert digest != other

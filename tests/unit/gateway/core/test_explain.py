@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.compare.policy import policy_of
-from gateway.core.explain import Case, explain
+from gateway.core.explain import Case, Explained, explain
 from gateway.core.explain.case import LABELS
 from gateway.core.figures import ArmFigures, Figures, Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, StratumFinding, Verdict, VerdictName
+from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
 from gateway.core.run import Outcome, Outlook, Override, Rollout, State
 
@@ -523,6 +523,27 @@ def test_the_class_of_requests_that_convicts_is_named_with_its_own_numbers() -> 
     assert facts["Seen"].startswith("30 of 60 (50 %) candidate answers in requests above 4096 B took longer")
     assert "6 of 600 (1 %)" in facts["Baseline"]
     assert "60 candidate answers in requests above 4096 B" in facts["Samples"]
+
+
+def test_a_rollback_by_the_relative_gate_says_that_the_share_was_within_the_limit() -> None:
+    """A reader who sees less than the limit must not take it for a mistake; beyond it the limit alone is named."""
+
+    def gated(seen: MetricRow) -> Explained:
+        case = by_evidence(seen.metric)
+        assert case.run is not None
+        assert case.verdict is not None
+        plan = replace(case.run.plan, rule=replace(case.run.plan.rule, relative=1.5))
+        rollout = replace(case.rollout, run=replace(case.run, plan=plan))
+        return explain(replace(case, rollout=rollout, verdict=replace(case.verdict, rows=(seen,))))
+
+    within = gated(row(MetricId.LAT_P95, n_c=1000, k_c=40, n_b=4000, k_b=40))
+    assert within.headline.endswith(
+        "5 % may, but no more than 1.5 times the baseline's 1 % (relative gate)."
+    )  # fmt: skip
+    assert "holds it to 1.5 times the baseline's rate where that is less." in told(within)["Limit"]
+    beyond = gated(row(MetricId.LAT_P95, n_c=1000, k_c=400, n_b=4000, k_b=40))
+    assert beyond.headline.endswith("5 % may.")
+    assert "relative gate" not in gated(row(MetricId.PARITY, n_c=1000, k_c=40, n_b=0, k_b=0)).headline
 
 
 def test_a_field_by_field_policy_is_named_where_the_limit_is() -> None:

@@ -71,6 +71,27 @@ def test_a_class_under_suspicion_holds_the_step_by_its_name() -> None:
     assert "lat_p95 in requests above 4096 B: " in found.text
 
 
+def test_all_requests_under_suspicion_hold_the_step_as_without_strata() -> None:
+    """Evidence over all requests is halved for the bar of a rollback, and not for the guard: strata ease no pass."""
+    bad = Cell(60, 6, 6, 0)  # 18 baseline requests a class in three windows say nothing, 54 together do
+    windows = [window(bad, bad, bad)] * 3 + [window(*[Cell(60, 6, 0, 0)] * 3)] * 9
+    without = judged(started(lat_plan(())), windows)
+    number, found = next((n, v) for n, v in enumerate(judged(started(lat_plan()), windows)) if v.reason == "suspect")
+    assert [v.reason for v in without[: number + 1]] == [*["too_few"] * number, "suspect"]
+    assert found.evidence < lat_plan().rule.warn <= without[number].evidence
+    assert (found.name, found.metric, found.stratum) == (VerdictName.HOLD, LAT, None)
+    assert found.missing[0].startswith("evidence against the candidate over all requests alone: ")
+
+
+def test_an_open_minute_hides_no_suspicion_of_a_class() -> None:
+    """What a class has against the candidate is looked at as if the minute ended here."""
+    good = Cell(400, 4, 400, 4)
+    windows = [window(good, good, Cell(40, bad, 400, 4)) for bad in (4, 4, 4, 4, 4, 7, 1)]
+    found = judged(started(lat_plan()), windows)[-1]
+    assert found.strata[2].evidence < lat_plan().rule.warn
+    assert (found.name, found.reason, found.stratum) == (VerdictName.HOLD, "suspect", LONG)
+
+
 def test_a_step_is_proven_as_without_strata() -> None:
     """The proof over all requests is the same number at the same window, also while the baseline misses its limits."""
     sick = Arm(requests=200, mix=MIX, slow=(0.02, 0.05, 0.9))

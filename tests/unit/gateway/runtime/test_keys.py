@@ -10,6 +10,7 @@ from gateway.adapters.channel import Frames, encode
 from gateway.core.run import Run
 from gateway.core.snapshot import Report, WindowKeys
 from gateway.core.types import Role
+from gateway.core.verdict import Judge
 from gateway.runtime.analyst import MOST_KEYED, Analyst
 
 STICKY: dict[str, Any] = {"key_header": "x-tenant", "weight": 5000}
@@ -149,9 +150,29 @@ def test_windows_that_wait_for_a_judge_that_raises_keep_few_keys(monkeypatch: An
     def raises(*_: object, **__: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(analyst._judge, "close_window", raises)
+    monkeypatch.setattr(Judge, "close_window", raises)
     seen = [WindowKeys(window=0, role=Role.BASELINE, requests=1, hashes=[1], heavy=[(1, 1)])]
     for window in range(1001, 1001 + 2 * MOST_KEYED):
         analyst.report(news("w0", seen, window=window))
         analyst.look(window + 1.0)
     assert sum(bool(window.keys) for window in analyst._unjudged) == MOST_KEYED
+
+
+def test_a_window_that_is_given_to_the_judge_again_counts_its_keys_once(monkeypatch: Any) -> None:
+    """It raised after they were booked: booked whole or not at all."""
+    analyst = judging()
+    close, failures = Judge._check_evidence, iter([True])
+
+    def raises_once(judge: Judge, *args: Any) -> None:
+        close(judge, *args)
+        if next(failures, False):
+            raise RuntimeError
+
+    monkeypatch.setattr(Judge, "_check_evidence", raises_once)
+    seen = [WindowKeys(window=0, role=Role.BASELINE, requests=3, hashes=[1, 2], heavy=[(1, 2), (2, 1)])]
+    analyst.report(news("w0", seen))
+    failed, verdict = analyst.look(1002.0), analyst.look(1003.0)
+    assert failed is not None
+    assert verdict is not None
+    assert (failed.reason, verdict.reason == "judge_failed") == ("judge_failed", False)
+    assert any("the largest has 2 of 3 live requests" in note for note in verdict.notes)
