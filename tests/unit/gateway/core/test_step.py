@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from decision_cases import HEALTHY, Cells, vector_plan
 
-from gateway.core.plan import MetricId
+from gateway.core.plan import STREAM, MetricId, MetricLimit
 from gateway.core.sequential import Cell
 from gateway.core.step import Step, StepTerms, resume_step
 
@@ -157,6 +157,21 @@ def test_unchecked_refusals_are_summed_over_the_step() -> None:
     assert reasons(step, now=300.0, next_window=30) == set()
     step.count(compiles=0, answered=100, excused=0, refused_unchecked=(0, 2, 0, 0))
     assert reasons(step, now=300.0, next_window=30) == {"refused_unchecked"}
+
+
+def test_excused_streams_weigh_on_the_wait_for_their_first_event() -> None:
+    """They left that metric when they met a compile; gaps and broken streams have nothing to do with it."""
+    limits = tuple(MetricLimit(metric=m, allowed=0.05, limit_ms=100.0) for m in (MetricId.ERROR, *STREAM))
+    proofs = []
+    for excused in (0, 9):
+        step = step_from(metrics=limits)
+        step.count(compiles=0, answered=0, excused=excused, refused_unchecked=(0, 0, 0, 0))
+        for window in range(3):
+            cells = {limit.metric: Cell(100, 0, 900, 0) for limit in limits}
+            step.close(window, cells, {limit.metric: 0.05 for limit in limits})
+        proofs.append({metric: proof.proof for metric, proof in step.proofs.items()})
+    fair, weaker = proofs
+    assert {metric for metric in fair if weaker[metric] != fair[metric]} == {MetricId.TTFT}
 
 
 @pytest.mark.parametrize(("excused", "answered", "too_many"), [(0, 0, 0), (2, 200, 0), (3, 299, 1), (5, 0, 5)])

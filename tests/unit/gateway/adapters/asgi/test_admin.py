@@ -15,7 +15,7 @@ from gateway.adapters.asgi.guard import Guard
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.core.snapshot import LatencyCounts, Report
-from gateway.core.types import Lane, Role
+from gateway.core.types import Count, Lane, Role
 from gateway.runtime.record import Record
 from wire import admin, metrics
 
@@ -237,6 +237,30 @@ def test_metrics_are_well_formed_and_follow_the_counts() -> None:
         ]
         assert failed == [3.0]
         assert families[metrics.GATEWAY_WEIGHT.name].samples[0].value == pytest.approx(0.1)
+
+    ask(scenario)
+
+
+def test_ends_of_streams_and_incomplete_windows_are_exported() -> None:
+    """Whole and broken streams apart, by arm and lane; a silent worker's windows in metrics and status."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        s.traffic()
+        tally = s.analyst.ever.tallies[Role.CANDIDATE, Lane.LIVE]
+        tally[Count.STREAMS], tally[Count.STREAMS_BROKEN] = 5, 2
+        s.analyst.attach("w1")
+        s.clock.advance(60.0)
+        await tick(s)
+        families = {f.name: f for f in text_string_to_metric_families((await client.get("/metrics")).text)}
+        ends = {
+            sample.labels["end"]: sample.value
+            for sample in families[metrics.GATEWAY_STREAMS.name].samples
+            if (sample.labels["arm"], sample.labels["lane"]) == ("candidate", "live")
+        }
+        assert ends == {"whole": 3.0, "broken": 2.0}
+        (counted,) = families[metrics.GATEWAY_INCOMPLETE.name].samples
+        status = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status)
+        assert counted.value == status.control["incomplete_windows"] > 0
 
     ask(scenario)
 
