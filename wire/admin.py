@@ -152,6 +152,23 @@ class ParityView(msgspec.Struct, frozen=True, kw_only=True):
     worst: str = ""
 
 
+class PairedView(msgspec.Struct, frozen=True, kw_only=True):
+    """Latency of the candidate as a multiple of the baseline's for the same request. It decides nothing.
+
+    ``text`` is for people, empty without a pair. The factors (median over blocks of ``block_s`` seconds, and an
+    interval for it that covers with at least ``coverage``) are None while there are too few blocks.
+    """
+
+    pairs: int = 0
+    blocks: int = 0
+    block_s: float = 0.0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    coverage: float | None = None
+    text: str = ""
+
+
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only.
 
@@ -220,6 +237,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     run: RunView | None = None
     verdict: VerdictView | None = None
     parity: ParityView = ParityView()
+    paired: PairedView = PairedView()
     control: dict[str, Any] = {}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, Literal, TypeVar
 
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairedFigures, PairFigures, Percentiles
 from gateway.core.findings import (
     Blamed,
     BreakerCounts,
@@ -109,6 +109,15 @@ def _figures(data: Data) -> Figures:
         ),
         shapes=_texts(data["shapes"]),
         recent_s=_number(data["recent_s"]),
+        # Not in older lines.
+        paired=_paired(_mapping(data["paired"])) if "paired" in data else PairedFigures(),
+    )
+
+
+def _paired(data: Data) -> PairedFigures:
+    factors = {name: _maybe(data[name]) for name in ("median", "low", "high", "coverage")}
+    return PairedFigures(
+        pairs=_count(data["pairs"]), blocks=_count(data["blocks"]), block_s=_number(data["block_s"]), **factors
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.breaker import DEFAULT_THRESHOLD
+from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import ParityStats
 from gateway.core.evidence import ClosedWindow, Evidence
 from gateway.core.findings import BreakerCounts, breaker_sentence
@@ -108,6 +109,7 @@ class Final:
     evidence: Evidence
     latencies: Latencies
     parity: ParityStats
+    paired: PairedLatency
     verdict: Verdict | None
 
 
@@ -145,7 +147,7 @@ class Analyst:
         """Ends judging. In a new epoch counting begins again, and the last figures are kept to be looked at."""
         self._judge, self._plan = None, None
         if epoch != self.evidence.epoch:
-            final = Final(self.evidence, self.latencies, self.parity, self.verdict)
+            final = Final(self.evidence, self.latencies, self.parity, self.paired, self.verdict)
             self._begin(epoch=epoch, now=now, window_s=window_s)
             self.final = final
 
@@ -191,6 +193,7 @@ class Analyst:
         self.latencies = Latencies(RECENT_WINDOWS * window_s)
         self.compiled = {}
         self.parity = ParityStats()
+        self.paired = PairedLatency()
         self.copies = {}
         self.tripped_by, self.trip = None, None
         self._worker_seconds = {}
@@ -230,6 +233,8 @@ class Analyst:
         self._name_shapes(report.compiled)
         for key, n in report.copies.items():
             self.copies[key] = self.copies.get(key, 0) + n
+        if report.paired is not None:
+            self.paired.add_blocks(report.paired.clipped, report.paired.blocks)
 
     def _name_shapes(self, compiled: dict[str, int]) -> None:
         for shape, n in compiled.items():

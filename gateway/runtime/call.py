@@ -65,10 +65,14 @@ class StreamBroken(Exception):
 
 
 class AnswerStream:
-    """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait."""
+    """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait.
+
+    ``was_held_up``: it was, so that its time is not its own alone.
+    """
 
     def __init__(self, leg: SentLeg) -> None:
         self._leg = leg
+        self.was_held_up = False
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
@@ -79,6 +83,7 @@ class AnswerStream:
         self._pieces.append(data)
         self._size += len(data)
         if self._size > STREAM_HIGH:
+            self.was_held_up = True
             self._leg.pause()
         self._news.set()
 

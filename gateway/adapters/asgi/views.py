@@ -1,5 +1,7 @@
 """The rollout as the admin API shows it: core values in, wire structs out."""
 
+from dataclasses import asdict
+
 from gateway.core.explain import Case, Explained
 from gateway.core.histogram import Histogram
 from gateway.core.run import Outcome, Rollout, Run, State
@@ -8,6 +10,7 @@ from gateway.core.verdict import MetricRow, Verdict
 from gateway.ports import JournalLine
 from gateway.runtime.analyst import Analyst, live_requests
 from gateway.runtime.conductor import Applied, Conductor
+from gateway.runtime.figures import paired_figures
 from gateway.runtime.replica import Replica
 from wire import admin
 
@@ -37,6 +40,7 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
         run=run_view(rollout, analyst) if rollout.run is not None else None,
         verdict=verdict_view(verdict, now) if verdict is not None else None,
         parity=_parity(analyst, final is not None),
+        paired=_paired(analyst, final is not None),
         control={
             "waiting_for": waiting,
             "judge_age_s": round(now - analyst.last_look, 3),
@@ -174,6 +178,12 @@ def _parity(analyst: Analyst, ended: bool) -> admin.ParityView:
         shed=sum(n for key, n in analyst.copies.items() if key.partition(":")[2] in NEVER_COMPARED),
         worst=stats.sentence(),
     )
+
+
+def _paired(analyst: Analyst, ended: bool) -> admin.PairedView:
+    shown = analyst.final if ended and analyst.final else analyst
+    found = paired_figures(shown.paired, shown.evidence.width_s)
+    return admin.PairedView(**asdict(found), text=found.sentence)
 
 
 def _workers(replica: Replica) -> list[admin.WorkerView]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.core.compare.policy import policy_of
 from gateway.core.explain import Case, explain
 from gateway.core.explain.case import LABELS
-from gateway.core.figures import ArmFigures, Figures, Percentiles
+from gateway.core.figures import ArmFigures, Figures, PairedFigures, Percentiles
 from gateway.core.findings import BreakerCounts, CompileCounts, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
 from gateway.core.run import Outcome, Override, Rollout, State
@@ -543,3 +543,15 @@ def test_a_promotion_shows_the_nearest_of_the_metrics_that_it_required() -> None
     rows = (row(MetricId.LAT_P95, passes=True, proof=3.4), row(MetricId.PARITY, passes=False, proof=0.2))
     case = under_way(State.BAKING, replace(passed, rows=rows))
     assert "candidate answers" in told(explain(case))["Seen"]
+
+
+def test_paired_latency_is_told_where_it_was_measured() -> None:
+    """One sentence among the details, whatever the metric; none without pairs."""
+    seen = PairedFigures(pairs=400, blocks=40, block_s=10.0, median=1.8, low=1.6, high=2.1, coverage=0.96)
+    for metric in (MetricId.LAT_P95, MetricId.ERROR):
+        assert "same request" not in told(explain(by_evidence(metric)))["Detail"]
+        facts = told(explain(by_evidence(metric, figures=replace(FIGURES, paired=seen))))
+        assert (
+            "Latency of candidate / baseline, same request: 1.8x (95 %: 1.6 to 2.1, 40 blocks of 10 s); information,"
+            " decides nothing." in facts["Detail"]
+        )
