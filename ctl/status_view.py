@@ -125,6 +125,8 @@ def _facts(status: Status) -> list[str]:
             f" max abs {figure(parity.max_abs, 3)}, {parity.shed} copies shed"
             + (f"; worst: {parity.worst}" if parity.worst else ""),
         )
+    if status.noise.text:
+        lines += paragraph("Noise", status.noise.text.removeprefix("noise floor: "))
     if status.paired.text:
         lines += paragraph("Latency", status.paired.text)
     if run is not None:

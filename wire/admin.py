@@ -169,6 +169,20 @@ class PairedView(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class NoiseView(msgspec.Struct, frozen=True, kw_only=True):
+    """Pairs of the baseline with itself in the first step of the run; ``wanted`` 0: none are compared.
+
+    ``in_noise``: so many disagree that the plan's tolerance lies within the baseline's own noise. ``text`` is for
+    people.
+    """
+
+    wanted: int = 0
+    pairs: int = 0
+    bad: int = 0
+    in_noise: bool = False
+    text: str = ""
+
+
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only.
 
@@ -238,6 +252,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictView | None = None
     parity: ParityView = ParityView()
     paired: PairedView = PairedView()
+    noise: NoiseView = NoiseView()
     control: dict[str, Any] = {}
 
 

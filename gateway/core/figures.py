@@ -92,6 +92,20 @@ class PairedFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFigures:
+    """Pairs of the baseline with itself, of which ``wanted`` are enough. in_noise: the tolerance lies below its noise.
+
+    sentence: the same in words, empty where none are wanted.
+    """
+
+    wanted: int = 0
+    pairs: int = 0
+    bad: int = 0
+    in_noise: bool = False
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """All of it, and the shapes that compiled on the candidate's request path.
 
@@ -106,3 +120,4 @@ class Figures:
     shapes: tuple[str, ...] = ()
     recent_s: float = 0.0
     paired: PairedFigures = PairedFigures()
+    noise: NoiseFigures = NoiseFigures()

@@ -4,7 +4,16 @@ import math
 
 from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import Disagreement, ParityStats
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairedFigures, PairFigures, Percentiles
+from gateway.core.figures import (
+    ArmFigures,
+    ClientFigures,
+    Figures,
+    NoiseFigures,
+    PairedFigures,
+    PairFigures,
+    Percentiles,
+)
+from gateway.core.floor import Floor
 from gateway.core.histogram import Histogram
 from gateway.core.types import Count, Lane, Role
 from gateway.runtime.analyst import Analyst, live_requests
@@ -21,6 +30,7 @@ def figures(analyst: Analyst, now: float) -> Figures:
         shapes=analyst.shapes,
         recent_s=analyst.latencies.recent_s,
         paired=paired_figures(analyst.paired, analyst.evidence.width_s),
+        noise=noise_figures(analyst.floor),
     )
 
 
@@ -90,6 +100,19 @@ def paired_figures(paired: PairedLatency, window_s: float) -> PairedFigures:
         low=found.low,
         high=found.high,
         coverage=found.coverage,
+    )
+
+
+def noise_figures(floor: Floor | None) -> NoiseFigures:
+    """What is known of the baseline's own noise."""
+    if floor is None:
+        return NoiseFigures()
+    return NoiseFigures(
+        wanted=floor.wanted,
+        pairs=floor.stats.pairs,
+        bad=floor.stats.bad,
+        in_noise=floor.in_noise,
+        sentence=floor.sentence,
     )
 
 

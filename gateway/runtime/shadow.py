@@ -270,7 +270,7 @@ class Copy:
         if is_failure(head.status) or is_failure(live.status) or self._size > self._shadow.answer_hold:
             return None
         copy = Answer(status=head.status, content_type=head.content_type, body=b"".join(self._body))
-        to_candidate = self._role is Role.CANDIDATE
+        by_baseline = self._noise or self._role is Role.CANDIDATE
         return Pair(
             epoch=self._snapshot.epoch,
             window=window_of(self._arrived, self._snapshot.window_s),
@@ -278,8 +278,8 @@ class Copy:
             path=self._call.path,
             served=self._served,
             body_hash=blake2b(self._call.outgoing.body, digest_size=16).digest(),
-            baseline=live if to_candidate else copy,
-            candidate=copy if to_candidate else live,
+            baseline=live if by_baseline else copy,
+            candidate=copy if by_baseline else live,
             stratum=self._stratum,
             noise=self._noise,
         )

@@ -4,7 +4,7 @@ import msgspec
 
 from ctl.layout import WIDTH
 from ctl.status_view import full, one_line
-from wire.admin import PairedView, ParityView, StratumView
+from wire.admin import NoiseView, PairedView, ParityView, StratumView
 
 
 def test_line_of_an_idle_gateway(sample: Any) -> None:
@@ -53,6 +53,14 @@ def test_paired_latency_is_one_line_where_there_is_any(sample: Any) -> None:
     assert "candidate / baseline: 1.8x" in next(
         line for line in full(status).splitlines() if line.startswith("Latency")
     )
+
+
+def test_the_noise_floor_is_one_paragraph_where_one_is_wanted(sample: Any) -> None:
+    """Printed as the gateway says it, under its own name."""
+    assert "\nNoise" not in full(sample["status"]())
+    status = msgspec.structs.replace(sample["status"](), noise=NoiseView(wanted=200, text="noise floor: 0 of 9 pairs"))
+    (line,) = (line for line in full(status).splitlines() if line.startswith("Noise"))
+    assert line.split() == ["Noise", "0", "of", "9", "pairs"]
 
 
 def test_unready_arm_is_loud(sample: Any) -> None:
