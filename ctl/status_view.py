@@ -125,6 +125,10 @@ def _facts(status: Status) -> list[str]:
             f" max abs {figure(parity.max_abs, 3)}, {parity.shed} copies shed"
             + (f"; worst: {parity.worst}" if parity.worst else ""),
         )
+    if status.noise.text:
+        lines += paragraph("Noise", status.noise.text.removeprefix("noise floor: "))
+    if status.paired.text:
+        lines += paragraph("Latency", status.paired.text)
     if run is not None:
         steps = " ".join(percent(step) for step in run.steps)
         lines += paragraph("Run", f"{run.run_id} of {run.rollout} ({run.kind}), plan {run.plan_digest}, steps {steps}")

@@ -165,6 +165,37 @@ class OutlookView(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class PairedView(msgspec.Struct, frozen=True, kw_only=True):
+    """Latency of the candidate as a multiple of the baseline's for the same request. It decides nothing.
+
+    ``text`` is for people, empty without a pair. The factors (median over blocks of ``block_s`` seconds, and an
+    interval for it that covers with at least ``coverage``) are None while there are too few blocks.
+    """
+
+    pairs: int = 0
+    blocks: int = 0
+    block_s: float = 0.0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    coverage: float | None = None
+    text: str = ""
+
+
+class NoiseView(msgspec.Struct, frozen=True, kw_only=True):
+    """Pairs of the baseline with itself in the first step of the run; ``wanted`` 0: none are compared.
+
+    ``in_noise``: so many disagree that the plan's tolerance lies within the baseline's own noise. ``text`` is for
+    people.
+    """
+
+    wanted: int = 0
+    pairs: int = 0
+    bad: int = 0
+    in_noise: bool = False
+    text: str = ""
+
+
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The open or last run. ``steps`` are weights in basis points, the first 0 when it is shadow only.
 
@@ -236,6 +267,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     run: RunView | None = None
     verdict: VerdictView | None = None
     parity: ParityView = ParityView()
+    paired: PairedView = PairedView()
+    noise: NoiseView = NoiseView()
     control: dict[str, Any] = {}
 
 

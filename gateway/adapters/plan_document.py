@@ -92,6 +92,12 @@ class Copies(_Strict):
     soak: bool = False
 
 
+class NoiseFloor(_Strict):
+    """``pairs`` of the baseline with itself are compared in the first step; 0: none."""
+
+    pairs: int
+
+
 class Strata(_Strict):
     """Classes of requests by the size of their body; ``edges`` in bytes, rising."""
 
@@ -115,6 +121,7 @@ class PlanDocument(_Strict):
     relative_gate: Annotated[float, Field(gt=1, le=10)] | None = None
     parity: Parity | None = None
     compare: Compare | None = None
+    noise_floor: NoiseFloor | None = None
     copies: Copies = Copies()
     strata: Strata | None = None
     min_step_s: Seconds | None = None
@@ -145,6 +152,10 @@ RULES = {
 }
 MOST_STRETCH_S = 86400.0
 """A step whose length the plan leaves open may last a day where traffic is thin, in windows of 10 s."""
+NOISE_PAIRS = {"default": 200, "cautious": 200, "demo": 0}
+"""At 5 % of the baseline's requests, 200 pairs come in about 7 min at 10 requests a second. When all agree, at most
+1.5 % of all such pairs disagree, with 95 % confidence. The demo's steps are too short for them.
+"""
 STEP_TIMES_EXPECTED = 3.0
 """A healthy step is expected to take up to this many times its minimum before the evidence is complete."""
 
@@ -168,6 +179,9 @@ def _build(parsed: PlanDocument) -> Plan:
     expected = durations["min_step_s"] * STEP_TIMES_EXPECTED * len(parsed.steps) + durations["bake_s"]
     rule = replace(RULES[parsed.preset], relative=parsed.relative_gate)
     scale = rule.window_s / RuleParameters().window_s
+    noise_pairs = NOISE_PAIRS[parsed.preset] if parsed.slo.parity is not None else 0
+    if parsed.noise_floor is not None:
+        noise_pairs = parsed.noise_floor.pairs
     parity = None
     if parsed.parity is not None:
         parity = ParityPolicy(cosine_min=parsed.parity.cosine_min, max_abs=parsed.parity.max_abs)
@@ -189,6 +203,7 @@ def _build(parsed: PlanDocument) -> Plan:
         preset=parsed.preset,
         rule=rule,
         strata=() if parsed.strata is None else tuple(parsed.strata.edges),
+        noise_pairs=noise_pairs,
         **durations,
     )
 

@@ -58,7 +58,8 @@ class Terms:
 
     deadline: monotonic time at which the client stops waiting, None when it did not say.
     slowest_limit_s: the plan's largest latency limit, 0 when it has none.
-    copy: it was sampled to be copied to the other arm.
+    copy: it was sampled to be copied to the other arm; with ``to_itself`` to the arm that serves it.
+    copy_first: the copy is sent before the request, in the same turn; else right after it.
     """
 
     judged: bool
@@ -70,6 +71,8 @@ class Terms:
     baseline: Patience
     candidate: Patience | None
     answer_hold: int
+    to_itself: bool = False
+    copy_first: bool = False
 
 
 class Exchange:
@@ -114,7 +117,7 @@ class Exchange:
                 if self._patience.total_s <= 0:
                     return self._fail(FailReason.DEADLINE, Outcome.CANCELLED)
                 self.state, self._role = State.FIRST, Role.CANDIDATE
-                return (Send(Leg.FIRST, Role.CANDIDATE, self._patience, counted=True),)
+                return (*self._copy_before(), Send(Leg.FIRST, Role.CANDIDATE, self._patience, counted=True))
             return self._stand_in(now, candidate, baseline)
         if (refused := _unable(baseline)) is not None:
             return self._fail(refused, Outcome.UNAVAILABLE)
@@ -122,17 +125,24 @@ class Exchange:
         if self._patience.total_s <= 0:
             return self._fail(FailReason.DEADLINE, Outcome.CANCELLED)
         self.state = State.FIRST
-        return (Send(Leg.FIRST, Role.BASELINE, self._patience, counted=terms.judged),)
+        return (*self._copy_before(), Send(Leg.FIRST, Role.BASELINE, self._patience, counted=terms.judged))
 
     def on_written(self, leg: Leg) -> Effects:
-        """The leg is on its way, perhaps again on a fresh connection. Only now is a copy made, so that it never delays
-        what it copies.
-        """
+        """The leg is on its way, perhaps again on a fresh connection. Now its copy is made, unless it went before."""
         serves_its_own = leg is Leg.FIRST and self._role is self.terms.assigned
-        if self._copied or not serves_its_own or self.state is not State.FIRST:
+        return self._copy() if serves_its_own and self.state is State.FIRST else NOTHING
+
+    def _copy_before(self) -> Effects:
+        """Nothing waits for a copy: what it costs the request is the work of writing it, and half of the pairs pay it,
+        so that which side is sent first cancels out of what is said of their latencies.
+        """
+        return self._copy() if self.terms.copy_first else NOTHING
+
+    def _copy(self) -> Effects:
+        if self._copied:
             return NOTHING
         self._copied = True
-        return (CopyTo(self._role.other),)
+        return (CopyTo(self._role if self.terms.to_itself else self._role.other),)
 
     def on_head(self, leg: Leg, head: Head, now: float, *, baseline: Standing) -> Effects:
         """Status and headers of an answer."""

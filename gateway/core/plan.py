@@ -78,6 +78,9 @@ DEFAULT_ALLOWED: Final = {
     MetricId.STREAM_BROKEN: 0.003,
 }
 
+LEAST_NOISE_PAIRS: Final = 20
+MOST_NOISE_PAIRS: Final = 2000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLimit:
@@ -150,6 +153,7 @@ class Plan:
     residual: basis points that stay on the baseline at 100 % for as long as it is the control; None: by the traffic.
     stretch_s: thin traffic may stretch max_step_s to this; None: it stands as written.
     strata: edges of classes by the size of a request's body, bytes, rising; empty: all requests are judged together.
+    noise_pairs: pairs of the baseline with itself to be compared in the first step (core/floor.py); 0: none.
     """
 
     rollout: str
@@ -175,6 +179,7 @@ class Plan:
     preset: str = "default"
     rule: RuleParameters = field(default_factory=RuleParameters)
     strata: tuple[int, ...] = ()
+    noise_pairs: int = 0
 
     def __post_init__(self) -> None:
         problems = [*_step_problems(self), *_metric_problems(self), *_duration_problems(self)]
@@ -263,6 +268,12 @@ def _metric_problems(plan: Plan) -> list[str]:
         problems.append("copies.share: 0 leaves slo.parity without a single pair")
     if plan.parity is not None and not -1.0 <= plan.parity.cosine_min <= 1.0:
         problems.append(f"parity.cosine_min: {plan.parity.cosine_min} must lie between -1 and 1")
+    if plan.noise_pairs and not LEAST_NOISE_PAIRS <= plan.noise_pairs <= MOST_NOISE_PAIRS:
+        problems.append(
+            f"noise_floor.pairs: {plan.noise_pairs} must be 0 (off) or {LEAST_NOISE_PAIRS} to {MOST_NOISE_PAIRS}"
+        )
+    if plan.noise_pairs and MetricId.PARITY not in seen:
+        problems.append(f"noise_floor.pairs: {plan.noise_pairs} without slo.parity measures what nothing is held to")
     if plan.recompile_limit < 0:
         problems.append(f"slo.recompile.limit: {plan.recompile_limit} must be 0 or more")
     return problems

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, Literal, TypeVar
 
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.figures import (
+    ArmFigures,
+    ClientFigures,
+    Figures,
+    NoiseFigures,
+    PairedFigures,
+    PairFigures,
+    Percentiles,
+)
 from gateway.core.findings import (
     Blamed,
     BreakerCounts,
@@ -109,6 +117,21 @@ def _figures(data: Data) -> Figures:
         ),
         shapes=_texts(data["shapes"]),
         recent_s=_number(data["recent_s"]),
+        # Not in older lines.
+        paired=_paired(_mapping(data["paired"])) if "paired" in data else PairedFigures(),
+        noise=_noise(_mapping(data["noise"])) if "noise" in data else NoiseFigures(),
+    )
+
+
+def _noise(data: Data) -> NoiseFigures:
+    counts = {name: _count(data[name]) for name in ("wanted", "pairs", "bad")}
+    return NoiseFigures(**counts, in_noise=_flag(data["in_noise"]), sentence=_text(data["sentence"]))
+
+
+def _paired(data: Data) -> PairedFigures:
+    factors = {name: _maybe(data[name]) for name in ("median", "low", "high", "coverage")}
+    return PairedFigures(
+        pairs=_count(data["pairs"]), blocks=_count(data["blocks"]), block_s=_number(data["block_s"]), **factors
     )
 
 
@@ -200,6 +223,12 @@ def _mapping(value: object) -> Data:
 def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{type(value).__name__} is no whole number")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{type(value).__name__} is neither true nor false")
     return value
 
 

@@ -41,6 +41,7 @@ class Snapshot:
     judging: false in idle and after the end of a run: nothing is compared or sent to the candidate.
     strata: edges of classes by the size of a request's body, bytes; empty: requests are not told apart.
     stream_limits_ms: on the wait for a stream's first event, and on the gaps between its events.
+    noise_copies: share of baseline-served judged requests copied to the baseline itself, instead of to the candidate.
     """
 
     version: int
@@ -60,6 +61,7 @@ class Snapshot:
     judging: bool
     strata: tuple[int, ...] = ()
     stream_limits_ms: tuple[float | None, float | None] = (None, None)
+    noise_copies: int = 0
 
     def arm(self, role: Role) -> ArmSnapshot:
         """The arm that plays ``role``; LookupError when there is no candidate."""
@@ -159,6 +161,14 @@ class WindowKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairedCounts:
+    """Sums over pairs, one block a window, and how many ratios were clipped: see core/compare/paired.py."""
+
+    clipped: int
+    blocks: list[tuple[int, int, int, int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One worker's news. ``epoch`` is the epoch whose requests are counted here; others come in reports of their own.
 
@@ -172,6 +182,7 @@ class Report:
     compiled: answers of the candidate that named a shape as compiled, by shape, since the last report; at most
         MOST_SHAPES names an epoch.
     keys: where requests are split by a key of theirs.
+    paired: latency of requests beside that of their copies, of windows of arrival, since the last report.
     """
 
     name: str
@@ -190,6 +201,7 @@ class Report:
     copies: dict[str, int] = field(default_factory=dict)
     compiled: dict[str, int] = field(default_factory=dict)
     keys: list[WindowKeys] = field(default_factory=list)
+    paired: PairedCounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +217,7 @@ class Answer:
 class Pair:
     """Both answers to one request. ``served`` is the arm whose answer the client got; ``window`` is that of arrival.
 
-    ``body_hash`` lets identical bodies within a window count once.
+    ``body_hash`` lets identical bodies within a window count once. ``noise``: both answers are the baseline's.
     """
 
     epoch: int
@@ -217,6 +229,7 @@ class Pair:
     baseline: Answer
     candidate: Answer
     stratum: int = 0
+    noise: bool = False
 
 
 ToWorker = WorkerSetup | Snapshot | Drain

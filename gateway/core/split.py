@@ -22,6 +22,10 @@ class Purpose(Enum):
     ASSIGNMENT = b"assignment"
     COPY_TO_CANDIDATE = b"copy-candidate"
     COPY_TO_BASELINE = b"copy-baseline"
+    NOISE = b"copy-noise"
+    """A request of the baseline's, copied to the baseline itself."""
+    ORDER = b"copy-order"
+    """Whether the copy of a request is sent before it."""
 
 
 def slot(secret: bytes, epoch: int, key: bytes, purpose: Purpose = Purpose.ASSIGNMENT) -> int:

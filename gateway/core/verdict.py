@@ -8,7 +8,7 @@ A rule that has once fired stays fired; a rollback cannot be talked back by quie
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -51,6 +51,7 @@ RECENT_S: Final = 10
 # A hold names the first of these that applies; the others are in `missing`.
 _REASONS: Final = (
     "no_data",
+    "noise_floor",
     "suspect",
     "breaker_rising",
     "refused_unchecked",
@@ -208,8 +209,8 @@ class Judge:
             seen = self._breaker_counts()
             self._stop("breaker", MetricId.ERROR, breaker_sentence(seen), breaker=seen)
 
-    def verdict(self, *, now: float) -> Verdict:
-        """What follows from all that was booked, at ``now`` seconds."""
+    def verdict(self, *, now: float, beside: Sequence[Gap] = ()) -> Verdict:
+        """What follows from all that was booked, at ``now`` seconds. ``beside``: what else forbids to pass."""
         step = self._present_step()
         for rule in _RULES:
             if (stop := self._stops.get(rule)) is not None:
@@ -220,6 +221,7 @@ class Judge:
         gaps = [
             *self._suspicions(),
             *self._keys.gaps(),
+            *beside,
             *step.gaps(now=now, next_window=self._against.next_window),
         ]
         gaps.sort(key=lambda gap: _REASONS.index(gap.reason))

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.core.breaker import DEFAULT_THRESHOLD
+from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import ParityStats
 from gateway.core.evidence import ClosedWindow, Evidence
-from gateway.core.findings import BreakerCounts, breaker_sentence
+from gateway.core.findings import BreakerCounts, Gap, breaker_sentence
+from gateway.core.floor import Floor, floor_of
 from gateway.core.histogram import Histogram
 from gateway.core.plan import LATENCY, MetricId, Plan
 from gateway.core.run import Run
@@ -30,6 +32,8 @@ MOST_UNJUDGED = 8640
 """A day of the default windows; of a judge that raises for longer the oldest are lost."""
 MOST_KEYED = 64
 """Of those the newest that keep the keys of their requests: fewer keys can only hold a step."""
+FLOOR = "floor"
+"""Where a checkpoint keeps the noise floor, beside what is the judge's."""
 LONGEST_STEP_BACK = 60
 """Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
 
@@ -110,6 +114,8 @@ class Final:
     evidence: Evidence
     latencies: Latencies
     parity: ParityStats
+    paired: PairedLatency
+    floor: Floor | None
     verdict: Verdict | None
 
 
@@ -121,6 +127,7 @@ class Analyst:
         self._answer_timeout_s = answer_timeout_s
         self._judge: Judge | None = None
         self._plan: Plan | None = None
+        self.floor: Floor | None = None
         self.last_look = now
         self.counted_from = now
         self.verdict: Verdict | None = None
@@ -141,16 +148,16 @@ class Analyst:
 
     def observe(self, *, epoch: int, now: float, window_s: float = IDLE_WINDOW_S) -> None:
         """Counts without judging: idle, or between runs. Everything begins again."""
-        self._judge, self._plan = None, None
+        self._judge, self._plan, self.floor = None, None, None
         self._begin(epoch=epoch, now=now, window_s=window_s)
 
     def stop(self, *, epoch: int, now: float, window_s: float) -> None:
         """Ends judging. In a new epoch counting begins again, and the last figures are kept to be looked at."""
         self._judge, self._plan = None, None
         if epoch != self.evidence.epoch:
-            final = Final(self.evidence, self.latencies, self.parity, self.verdict)
+            final = Final(self.evidence, self.latencies, self.parity, self.paired, self.floor, self.verdict)
             self._begin(epoch=epoch, now=now, window_s=window_s)
-            self.final = final
+            self.floor, self.final = None, final
 
     def judge(
         self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None, sticky: bool = False
@@ -165,6 +172,7 @@ class Analyst:
             self.final = None
             self._plan = plan
             self._judge = _resumed(plan, first, resume) or Judge(plan, first_window=first)
+            self.floor = _resumed_floor(plan, resume)
             first = max(first, self._judge.next_window)
             self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s, first_window=first)
         self._judge.start_step(
@@ -194,6 +202,7 @@ class Analyst:
         self.latencies = Latencies(RECENT_WINDOWS * window_s)
         self.compiled = {}
         self.parity = ParityStats()
+        self.paired = PairedLatency()
         self.copies = {}
         self.tripped_by, self.trip = None, None
         self._worker_seconds = {}
@@ -234,6 +243,8 @@ class Analyst:
         self._name_shapes(report.compiled)
         for key, n in report.copies.items():
             self.copies[key] = self.copies.get(key, 0) + n
+        if report.paired is not None:
+            self.paired.add_blocks(report.paired.clipped, report.paired.blocks)
 
     def _name_shapes(self, compiled: dict[str, int]) -> None:
         for shape, n in compiled.items():
@@ -246,8 +257,15 @@ class Analyst:
         return tuple(sorted(self.compiled, key=lambda shape: (-self.compiled[shape], shape)))
 
     def pair(self, pair: Pair) -> None:
-        """Compares both answers to one request; identical bodies within a window count once."""
+        """Compares both answers to one request; identical bodies within a window count once.
+
+        A pair of the baseline with itself is no evidence, whatever it shows.
+        """
         if self._plan is None or not self._plan.compares or pair.epoch != self.evidence.epoch:
+            return
+        if pair.noise:
+            if self.floor is not None and self.floor.wants(pair.window, pair.body_hash):
+                self._compare(pair, self._plan, self.floor.stats)
             return
         if pair.window < self.evidence.next_window:
             self.ever.late_events += 1
@@ -295,16 +313,18 @@ class Analyst:
         # Before the windows, and the verdict after them in any case: one that cannot be judged silences no rule.
         self._feed_breaker(judge, now)
         raised: Exception | None = None
+        beside: list[Gap] = []
         try:
             self._book(judge, plan)
+            beside = self.floor.gaps() if self.floor is not None else []
         except Exception as error:
             raised = error
         judge = self._judge or judge
-        verdict = judge.verdict(now=now)
+        verdict = judge.verdict(now=now, beside=beside)
         verdict = replace(verdict, notes=(*verdict.notes, *self.evidence.notes()))
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
-        return verdict
+        return verdict if self.floor is None else replace(verdict, notes=(*verdict.notes, self.floor.sentence))
 
     def _book(self, judge: Judge, plan: Plan) -> None:
         """Gives the judge the closed windows, each whole or not at all: one that raises is given to it again."""
@@ -341,8 +361,16 @@ class Analyst:
         judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=failed_over)
 
     def checkpoint(self) -> dict[str, Any] | None:
-        """The judge's state for a restart; None while nothing is judged."""
-        return self._judge.checkpoint() if self._judge is not None else None
+        """The judge's state for a restart, and the noise floor's; None while nothing is judged."""
+        if self._judge is None:
+            return None
+        floor = {FLOOR: self.floor.checkpoint()} if self.floor is not None else {}
+        return {**self._judge.checkpoint(), **floor}
+
+    @property
+    def noise_copies(self) -> int:
+        """Share of the baseline's requests to be copied to the baseline itself, basis points."""
+        return self.floor.copies if self.floor is not None else 0
 
 
 def _resumed(plan: Plan, first: int, saved: dict[str, Any] | None) -> Judge | None:
@@ -360,6 +388,16 @@ def _resumed(plan: Plan, first: int, saved: dict[str, Any] | None) -> Judge | No
         log.warning("the judge begins afresh", extra={"fields": fields})
         return None
     return judge
+
+
+def _resumed_floor(plan: Plan, saved: dict[str, Any] | None) -> Floor | None:
+    """The noise floor of a checkpoint, or an empty one; None where the plan wants none."""
+    try:
+        return floor_of(plan, saved.get(FLOOR) if saved is not None else None)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        fields = {"event": "checkpoint_dropped", "detail": f"noise floor: {type(error).__name__} {error}"}
+        log.warning("the noise floor begins afresh", extra={"fields": fields})
+        return floor_of(plan, None)
 
 
 def _unchecked(window: ClosedWindow, role: Role) -> tuple[int, int]:

@@ -1,9 +1,14 @@
 """All that a worker counts: the tallies of this epoch and of those before that have requests open, and its pulse."""
 
+from typing import Final
+
 from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Role
 from gateway.runtime.pulse import Pulse
 from gateway.runtime.tallies import Limits, StreamLimits, Tallies
 from gateway.runtime.ticket import Ticket
+
+NOISE: Final = "noise"
+"""The direction of copies of the baseline's requests to the baseline itself."""
 
 
 class Books:
@@ -57,8 +62,8 @@ class Books:
         if tallies is self.current:
             self.pulse.failed_over()
 
-    def copy(self, tallies: Tallies, direction: Role, fate: str) -> None:
-        """One copy's fate; of past epochs nobody asks any more."""
+    def copy(self, tallies: Tallies, direction: str, fate: str) -> None:
+        """One copy's fate; of past epochs nobody asks any more. direction: the arm that gets it, or NOISE."""
         if tallies is self.current:
             key = f"{direction}:{fate}"
             self.copies[key] = self.copies.get(key, 0) + 1

@@ -68,12 +68,13 @@ class StreamBroken(Exception):
 class AnswerStream:
     """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait.
 
-    pace: is told when it waits.
+    pace: is told when it waits. ``was_held_up``: it did, so that its time is not its own alone.
     """
 
     def __init__(self, leg: SentLeg, pace: Pace | None = None) -> None:
         self._leg = leg
         self._pace = pace
+        self.was_held_up = False
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
@@ -84,6 +85,7 @@ class AnswerStream:
         self._pieces.append(data)
         self._size += len(data)
         if self._size > STREAM_HIGH:
+            self.was_held_up = True
             self._leg.pause()
             if self._pace is not None:
                 self._pace.excuse()

@@ -404,6 +404,8 @@ class Conductor:
             candidate_was_ready=self.candidate_was_ready,
             judging=serving,
             strata=run.plan.strata if serving and run is not None else (),
+            # Followed by the next poll of an arm when the floor has what it wants.
+            noise_copies=self.analyst.noise_copies if judged and run is not None and run.step == 0 else 0,
         )
 
     async def keep_checkpoint(self) -> None:

@@ -2,8 +2,18 @@
 
 import math
 
+from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import Disagreement, ParityStats
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.figures import (
+    ArmFigures,
+    ClientFigures,
+    Figures,
+    NoiseFigures,
+    PairedFigures,
+    PairFigures,
+    Percentiles,
+)
+from gateway.core.floor import Floor
 from gateway.core.histogram import Histogram
 from gateway.core.types import Count, Lane, Role
 from gateway.runtime.analyst import Analyst, live_requests
@@ -19,6 +29,8 @@ def figures(analyst: Analyst, now: float) -> Figures:
         pairs=_pairs(analyst.parity),
         shapes=analyst.shapes,
         recent_s=analyst.latencies.recent_s,
+        paired=paired_figures(analyst.paired, analyst.evidence.width_s),
+        noise=noise_figures(analyst.floor),
     )
 
 
@@ -71,6 +83,36 @@ def _pairs(stats: ParityStats) -> PairFigures:
         kinds=kinds,
         worst_id=worst.request_id if worst else "",
         worst=worst.detail if worst else "",
+    )
+
+
+def paired_figures(paired: PairedLatency, window_s: float) -> PairedFigures:
+    """What is known of the candidate's latency beside the baseline's; windows are joined while pairs are few."""
+    group = paired.group()
+    found, block_s = paired.interval(group=group), window_s * paired.block_windows * group
+    if found is None:
+        return PairedFigures(pairs=paired.pairs, block_s=block_s)
+    return PairedFigures(
+        pairs=paired.pairs,
+        blocks=found.blocks,
+        block_s=block_s,
+        median=found.median,
+        low=found.low,
+        high=found.high,
+        coverage=found.coverage,
+    )
+
+
+def noise_figures(floor: Floor | None) -> NoiseFigures:
+    """What is known of the baseline's own noise."""
+    if floor is None:
+        return NoiseFigures()
+    return NoiseFigures(
+        wanted=floor.wanted,
+        pairs=floor.stats.pairs,
+        bad=floor.stats.bad,
+        in_noise=floor.in_noise,
+        sentence=floor.sentence,
     )
 
 

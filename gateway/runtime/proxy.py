@@ -42,9 +42,12 @@ from gateway.runtime.call import AnswerStream, Call, Failure, Reply, Streamed, W
 from gateway.runtime.routing import Route, Routing
 from gateway.runtime.shadow import Copy, Shadow
 from gateway.runtime.ticket import Ticket
+from gateway.runtime.timing import Timing
 from gateway.runtime.writes import Writes
 
 KEY_BYTES: Final = 16
+EVEN: Final = 5_000
+"""Basis points: every other copy is sent before its request."""
 
 Draw = Callable[[int], bytes]
 """So many bytes of chance."""
@@ -77,14 +80,18 @@ class Proxy:
     def take(self, call: Call, route: Route) -> "LiveRequest":
         """Send ``call`` on its way under ``route``; the reply is awaited at what is returned."""
         snapshot = route.snapshot
-        assigned, copy, counted_key = self._assign(call, snapshot)
+        assigned, purpose, counted_key = self._assign(call, snapshot)
+        copy = purpose is not None and call.replayable
+        order = (call.key or b"") + call.request_id.encode()
         terms = Terms(
             judged=call.judged,
             assigned=assigned,
             replayable=call.replayable,
             deadline=None if call.deadline_s is None else self.clock.monotonic() + call.deadline_s,
             slowest_limit_s=route.slowest_limit_s,
-            copy=copy and call.replayable,
+            copy=copy,
+            to_itself=purpose is Purpose.NOISE,
+            copy_first=copy and split.sampled(snapshot.secret, snapshot.epoch, order, EVEN, Purpose.ORDER),
             baseline=route.baseline,
             candidate=route.candidate,
             answer_hold=self.answer_hold,
@@ -93,20 +100,25 @@ class Proxy:
         live.start(counted_key)
         return live
 
-    def _assign(self, call: Call, snapshot: Snapshot) -> tuple[Role, bool, int | None]:
-        """The arm, whether the other one gets a copy, and by what the key is counted. All come from the key alone.
+    def _assign(self, call: Call, snapshot: Snapshot) -> tuple[Role, Purpose | None, int | None]:
+        """The arm, what it is copied for, and by what the key is counted. All come from the key alone.
 
         Where keys are sticky a request without one is drawn, and counted, as a key of its own.
         """
         if not call.judged or not snapshot.judging or snapshot.candidate is None:
-            return Role.BASELINE, False, None
+            return Role.BASELINE, None, None
         key = call.key if call.key is not None else self._draw(KEY_BYTES)
         secret, epoch = snapshot.secret, snapshot.epoch
         role = split.assign(secret, epoch, key, snapshot.weight)
         counted = None if snapshot.key_header is None else split.fingerprint(secret, epoch, key)
-        if role is Role.BASELINE:
-            return role, split.sampled(secret, epoch, key, snapshot.copies, Purpose.COPY_TO_CANDIDATE), counted
-        return role, split.sampled(secret, epoch, key, snapshot.reverse_copies, Purpose.COPY_TO_BASELINE), counted
+        shares = (
+            # At most one copy of a request: what serves to measure the noise is drawn first, and only for a while.
+            ((Purpose.NOISE, snapshot.noise_copies), (Purpose.COPY_TO_CANDIDATE, snapshot.copies))
+            if role is Role.BASELINE
+            else ((Purpose.COPY_TO_BASELINE, snapshot.reverse_copies),)
+        )
+        drawn = (purpose for purpose, share in shares if split.sampled(secret, epoch, key, share, purpose))
+        return role, next(drawn, None), counted
 
     def baseline_standing(self) -> Standing:
         return self.routing.baseline_standing(self.arms.in_flight(Role.BASELINE, Lane.LIVE))
@@ -135,6 +147,7 @@ class LiveRequest:
         "_streams_events",
         "_tallies",
         "_ticket",
+        "_timing",
         "call",
         "exchange",
         "reply",
@@ -157,6 +170,7 @@ class LiveRequest:
         self._legs: list[_LiveLeg | None] = [None, None]
         self._ticket: Ticket | None = None
         self._copy: Copy | None = None
+        self._timing: Timing | None = None
         self._stream: AnswerStream | None = None
         self._moved: asyncio.Event | None = None
         self.call = call
@@ -219,6 +233,8 @@ class LiveRequest:
     def on_written(self, leg: "_LiveLeg") -> None:
         lane = str(Lane.LIVE) if self.call.judged else "pinned"
         self._proxy.writes.wrote(leg.role, leg.arm.name, lane, self.call.request_id, self._epoch)
+        if self.exchange.terms.copy:
+            leg.written = self._now() if leg.sent is None else None
         self.perform(self.exchange.on_written(leg.leg))
 
     def may_write(self, leg: "_LiveLeg") -> bool:
@@ -236,6 +252,8 @@ class LiveRequest:
         self.perform(self.exchange.on_overflow(leg.leg))
 
     def on_complete(self, leg: "_LiveLeg") -> None:
+        if self._timing is not None and leg.leg is Leg.FIRST and leg.head is not None and not leg.was_held_up:
+            self._timing.answered(leg.role, leg.head, leg.written, self._now())
         self.perform(self.exchange.on_complete(leg.leg, self._now(), baseline=self._baseline(leg)))
 
     def on_lost(self, leg: "_LiveLeg", loss: Loss) -> None:
@@ -280,15 +298,7 @@ class LiveRequest:
                 case FailedOver():
                     self._proxy.books.failed_over(self._tallies, self._arrived, self._stratum)
                 case CopyTo(role):
-                    self._copy = self._proxy.shadow.offer(
-                        self.call,
-                        role,
-                        self._tallies,
-                        self._snapshot,
-                        self._arrived,
-                        self._stratum,
-                        asks_for_events=self._asks_for_events,
-                    )
+                    self._begin_copy(role)
                 case Drop() if self._ticket is not None:
                     self._tallies.drop(self._ticket)
                 case EndStream() | Break() | Drop():
@@ -312,6 +322,21 @@ class LiveRequest:
         if terms.deadline is not None:
             outgoing = replace(outgoing, deadline_s=terms.deadline - now)
         leg.sent = pool.send(outgoing, send.patience, leg)
+
+    def _begin_copy(self, role: Role) -> None:
+        terms = self.exchange.terms
+        copy = self._copy = self._proxy.shadow.offer(
+            self.call,
+            role,
+            self._tallies,
+            self._snapshot,
+            self._arrived,
+            self._stratum,
+            asks_for_events=self._asks_for_events,
+            first=terms.copy_first,
+            noise=terms.to_itself,
+        )
+        self._timing = None if copy is None else copy.timing
 
     def _answer(self, which: Leg) -> None:
         leg = self._legs[which]
@@ -391,7 +416,7 @@ class LiveRequest:
 class _LiveLeg:
     """The owner of one leg: keeps what is held and passes on what happens. ``arm`` is the one it was sent to."""
 
-    __slots__ = ("arm", "head", "is_timed", "leg", "live", "pieces", "role", "sent", "size", "stream")
+    __slots__ = ("arm", "head", "is_timed", "leg", "live", "pieces", "role", "sent", "size", "stream", "written")
 
     def __init__(self, live: LiveRequest, leg: Leg, arm: ArmSnapshot) -> None:
         self.live = live
@@ -404,6 +429,8 @@ class _LiveLeg:
         self.size = 0
         self.stream: AnswerStream | None = None
         self.is_timed = False
+        self.written: float | None = None
+        """When, monotonic, if it was at once: in the turn in which it was sent."""
 
     def may_write(self) -> bool:
         return self.live.may_write(self)
@@ -434,6 +461,11 @@ class _LiveLeg:
 
     def body(self) -> bytes:
         return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+
+    @property
+    def was_held_up(self) -> bool:
+        """The client took its answer more slowly than the arm gave it."""
+        return self.stream is not None and self.stream.was_held_up
 
     @property
     def status(self) -> int | None:

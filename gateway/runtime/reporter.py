@@ -94,6 +94,7 @@ class Reporter:
                 copies=books.take_copies(),
                 compiled=books.current.take_compiled(),
                 keys=books.current.take_keys(),
+                paired=books.current.take_paired(),
             )
         )
 

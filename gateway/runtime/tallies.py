@@ -10,10 +10,11 @@ becomes of it is counted in the window in which it ends. So a stream holds no wi
 
 from typing import Final
 
+from gateway.core.compare.paired import PairedLatency
 from gateway.core.histogram import Histogram
 from gateway.core.keys import KeyCounts
 from gateway.core.pace import Pace
-from gateway.core.snapshot import LatencyCounts, WindowCounts, WindowKeys
+from gateway.core.snapshot import LatencyCounts, PairedCounts, WindowCounts, WindowKeys
 from gateway.core.strata import MOST_STRATA
 from gateway.core.types import MOST_SHAPES, OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
 from gateway.runtime.ticket import ANSWER, FIRST_EVENT, TIMES, Ticket
@@ -42,6 +43,7 @@ class Tallies:
         "_keys",
         "_limits",
         "_open",
+        "_paired",
         "_shortest",
         "_streams",
         "_visits",
@@ -64,6 +66,7 @@ class Tallies:
         self._histograms: list[Histogram | None] = [None] * len(_LANES)
         self._compiled: dict[str, int] = {}
         self._keys: dict[tuple[int, Role], KeyCounts] = {}
+        self._paired = PairedLatency()
 
     def set_limits(self, limits: Limits, stream_limits: StreamLimits = (None, None)) -> None:
         """Limits of an open run are only tightened; what is counted already stays."""
@@ -86,6 +89,12 @@ class Tallies:
         if counts is None:
             counts = self._keys[place] = KeyCounts()
         counts.add(key)
+
+    def note_pair(self, arrived: float, baseline_s: float, candidate_s: float, *, candidate_first: bool) -> None:
+        """A request and its copy were answered: how long each took. For people; no metric has it."""
+        if baseline_s > 0.0 and candidate_s > 0.0:  # a clock too coarse to tell has no ratio
+            window = window_of(arrived, self.window_s)
+            self._paired.add(window, baseline_s, candidate_s, candidate_first=candidate_first)
 
     def open(
         self,
@@ -242,6 +251,11 @@ class Tallies:
             )
             for (window, role), counts in noted.items()
         ]
+
+    def take_paired(self) -> PairedCounts:
+        """The pairs noted since the last time."""
+        clipped, blocks = self._paired.take()
+        return PairedCounts(clipped=clipped, blocks=blocks)
 
     @property
     def open_since(self) -> float | None:

@@ -1,9 +1,10 @@
 """An arm of profile ``ours`` inside the test process: real HTTP on port 0, answers steered by the test.
 
 ``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
-``headers`` are added to every answer; ``turned`` answers with the vector of another text; ``seen`` keeps what arrived,
-in order. ``ready_at`` decides by its number whether a readiness poll finds the arm ready; ``down`` is a death without a
-word. A request that says ``"stream": true`` gets the events of ``stream``.
+``headers`` are added to every answer; ``turned`` answers with the vector of another text, ``noisy`` with that of
+another one each time; ``seen`` keeps what arrived, in order. ``ready_at`` decides by its number whether a readiness
+poll finds the arm ready; ``down`` is a death without a word. A request that says ``"stream": true`` gets the events of
+``stream``.
 """
 
 import asyncio
@@ -57,6 +58,7 @@ class ArmServer:
     garbage: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     turned: bool = False
+    noisy: bool = False
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
     open: set[asyncio.Transport] = field(default_factory=set)
@@ -132,10 +134,15 @@ class ArmServer:
             return status, {"error": {"message": "no", "type": "t", "code": "shape_not_served", "param": None}}
         return 200, {
             "object": "list",
-            "data": [{"object": "embedding", "index": 0, "embedding": vector(text + "?" if self.turned else text)}],
+            "data": [{"object": "embedding", "index": 0, "embedding": vector(self._said(text))}],
             "model": "m",
             "usage": {"prompt_tokens": 1, "total_tokens": 1},
         }
+
+    def _said(self, text: str) -> str:
+        if self.noisy:
+            return f"{text} {len(self.seen)}"
+        return f"{text}?" if self.turned else text
 
 
 def vector(text: str) -> str:

@@ -1,11 +1,13 @@
 """The whole request path of a worker over pools and a clock in the test's hand."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from fakes.arms import FakeLeg, FakePool, HandClock, snapshot_of
 
+from gateway.core import split
 from gateway.core.leg import Outgoing
 from gateway.core.snapshot import ArmSnapshot, Pair
 from gateway.core.types import Count, Lane, Role
@@ -85,9 +87,14 @@ class Stage:
         key: bytes | None = None,
         body: bytes = b"body",
         length: int | None = 4,
+        copy_first: bool = False,
+        request_id: str = "",
         **values: Any,
     ) -> LiveRequest:
-        """``length`` is what the client said; it counts only while there is ``more``."""
+        """``length`` is what the client said; it counts only while there is ``more``.
+
+        copy_first: without a ``request_id`` it gets one whose copy, if there is one, is sent before it.
+        """
         outgoing = Outgoing(
             method="POST",
             target=b"/x",
@@ -99,7 +106,7 @@ class Stage:
         )
         call = Call(
             path="/x",
-            request_id="r1",
+            request_id=request_id or self._id(key, copy_first=copy_first),
             key=key,
             deadline_s=values.pop("deadline_s", None),
             judged=judged,
@@ -108,6 +115,16 @@ class Stage:
         )
         assert self.routing.route is not None
         return self.proxy.take(call, self.routing.route)
+
+    def _id(self, key: bytes | None, *, copy_first: bool) -> str:
+        assert self.routing.route is not None
+        snapshot = self.routing.route.snapshot
+        return next(
+            id_
+            for id_ in map("r{}".format, itertools.count(1))
+            if split.sampled(snapshot.secret, snapshot.epoch, (key or b"") + id_.encode(), 5000, split.Purpose.ORDER)
+            is copy_first
+        )
 
     def pool(self, role: Role, lane: Lane = Lane.LIVE) -> FakePool:
         pool = self.arms.pool(role, lane)

@@ -1,5 +1,7 @@
 """The rollout as the admin API shows it: core values in, wire structs out."""
 
+from dataclasses import asdict
+
 from gateway.core.explain import Case, Explained
 from gateway.core.histogram import Histogram
 from gateway.core.outlook import told
@@ -8,7 +10,9 @@ from gateway.core.types import Count, Lane, Role
 from gateway.core.verdict import MetricRow, Verdict
 from gateway.ports import JournalLine
 from gateway.runtime.analyst import Analyst, live_requests
+from gateway.runtime.books import NOISE
 from gateway.runtime.conductor import Applied, Conductor
+from gateway.runtime.figures import noise_figures, paired_figures
 from gateway.runtime.replica import Replica
 from wire import admin
 
@@ -38,6 +42,8 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
         run=run_view(rollout, analyst) if rollout.run is not None else None,
         verdict=verdict_view(verdict, now) if verdict is not None else None,
         parity=_parity(analyst, final is not None),
+        paired=_paired(analyst, final is not None),
+        noise=_noise(analyst, final is not None),
         control={
             "waiting_for": waiting,
             "judge_age_s": round(now - analyst.last_look, 3),
@@ -182,8 +188,26 @@ def _parity(analyst: Analyst, ended: bool) -> admin.ParityView:
         bad=stats.bad,
         min_cosine=stats.min_cosine,
         max_abs=stats.max_abs,
-        shed=sum(n for key, n in analyst.copies.items() if key.partition(":")[2] in NEVER_COMPARED),
+        shed=sum(n for key, n in analyst.copies.items() if _is_shed(*key.split(":"))),
         worst=stats.sentence(),
+    )
+
+
+def _is_shed(direction: str, fate: str) -> bool:
+    """What the noise floor lost is no pair of the two arms."""
+    return direction != NOISE and fate in NEVER_COMPARED
+
+
+def _paired(analyst: Analyst, ended: bool) -> admin.PairedView:
+    shown = analyst.final if ended and analyst.final else analyst
+    found = paired_figures(shown.paired, shown.evidence.width_s)
+    return admin.PairedView(**asdict(found), text=found.sentence)
+
+
+def _noise(analyst: Analyst, ended: bool) -> admin.NoiseView:
+    found = noise_figures(analyst.final.floor if ended and analyst.final else analyst.floor)
+    return admin.NoiseView(
+        wanted=found.wanted, pairs=found.pairs, bad=found.bad, in_noise=found.in_noise, text=found.sentence
     )
 
 

@@ -19,10 +19,11 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gateway.core.compare.bars import Bar, bars, has_bars, raised
+from gateway.core.compare.embeddings import Tolerance
 from gateway.core.compare.parity import FieldStats, ParityStats
 from gateway.core.compare.policy import REST, ComparePolicy, ContentKind, ContentPolicy
-from gateway.core.compare.result import PairKind, PairResult
-from gateway.core.compare.rules import Exact, Rule
+from gateway.core.compare.result import Figure, PairKind, PairResult
+from gateway.core.compare.rules import Cosine, Exact, Rule
 
 CONFIDENCE: Final = 0.95
 MARGIN: Final = 2.0
@@ -100,6 +101,27 @@ def upper_bound(bad: int, pairs: int, confidence: float = CONFIDENCE) -> float:
         else:
             high = middle
     return high
+
+
+def least_telling(pairs: int, allowed: float, confidence: float = CONFIDENCE) -> int:
+    """The least number of bad ones among ``pairs`` which a share of ``allowed`` brings at most that seldom.
+
+    With so many the share of all pairs is above ``allowed`` with ``confidence`` (exact, binomial).
+    """
+    below = 0.0
+    for bad in range(pairs + 1):
+        if 1.0 - below <= 1.0 - confidence:
+            return bad
+        below += _exactly(bad, pairs, allowed)
+    return pairs + 1
+
+
+def embedding_problems(tolerance: Tolerance, stats: ParityStats) -> tuple[str, ...]:
+    """The bounds of the short form of a policy, one cosine a row, that pairs of the baseline with itself reach."""
+    rule = Cosine(min=tolerance.cosine_min, max_abs=tolerance.max_abs)
+    worst = {Figure.COSINE: stats.min_cosine, Figure.MAX_ABS: stats.max_abs}
+    limits = bars(rule, rule, {name: value for name, value in worst.items() if value is not None}) or []
+    return tuple(f"embedding: {_in_noise(bar, stats.pairs, CONFIDENCE)}" for bar in limits if bar.in_noise)
 
 
 def judge(policy: ComparePolicy, floor: NoiseFloor, allowed: float, confidence: float = CONFIDENCE) -> FloorVerdict:
@@ -203,7 +225,7 @@ def _in_noise(bar: Bar, pairs: int, confidence: float) -> str:
     return (
         f"{bar.field} {bar.bound:.9g} lies in the noise: the baseline against itself reached {bar.figure}"
         f" {bar.seen:.9g} in {pairs} pairs (at most {share_beyond(pairs, confidence):.2%} of such pairs go further,"
-        f" {confidence:.0%} confidence); it must lie above, {bar.words}"
+        f" {confidence:.0%} confidence); it must lie outside, {bar.words}"
     )
 
 
@@ -215,8 +237,10 @@ def _at_most(bad: int, pairs: int, share: float) -> float:
     """Binomial probability of ``bad`` or fewer among ``pairs``."""
     if not 0.0 < share < 1.0:
         return 1.0 if share <= 0.0 else 0.0
-    yes, no, total = math.log(share), math.log1p(-share), math.lgamma(pairs + 1)
-    return math.fsum(
-        math.exp(total - math.lgamma(k + 1) - math.lgamma(pairs - k + 1) + k * yes + (pairs - k) * no)
-        for k in range(bad + 1)
-    )
+    return math.fsum(_exactly(k, pairs, share) for k in range(bad + 1))
+
+
+def _exactly(bad: int, pairs: int, share: float) -> float:
+    """Binomial probability of ``bad`` among ``pairs``; the share lies between 0 and 1."""
+    chosen = math.lgamma(pairs + 1) - math.lgamma(bad + 1) - math.lgamma(pairs - bad + 1)
+    return math.exp(chosen + bad * math.log(share) + (pairs - bad) * math.log1p(-share))

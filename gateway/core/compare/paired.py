@@ -15,7 +15,7 @@ several. Being looked at again and again is not covered either: this is no seque
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +25,11 @@ CLIP: Final = math.log(1000.0)
 """A ratio beyond 1000 either way counts as 1000, so that one stalled answer cannot carry a block by itself for ever."""
 MAX_BLOCKS: Final = 4096
 CONFIDENCE: Final = 0.95
+PAIRS_A_BLOCK: Final = 4
+"""With as many a block on average, one in eight at most lacks an order."""
+
+Block = tuple[int, int, int, int, int]
+"""(window, pairs sent baseline first, pairs sent candidate first, sums of their log ratios in millionths)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +110,27 @@ class PairedLatency:
         block.sums[order] += round(ratio * UNIT)
         self._fit()
 
+    def take(self) -> tuple[int, list[Block]]:
+        """(clipped, blocks): everything counted, which is forgotten here; ``add_blocks`` takes it elsewhere."""
+        clipped, self.clipped = self.clipped, 0
+        blocks, self._blocks = self._blocks, {}
+        level, self._level = self._level, 0
+        found = [
+            (index << level, block.counts[0], block.counts[1], block.sums[0], block.sums[1])
+            for index, block in sorted(blocks.items())
+        ]
+        return clipped, found
+
+    def add_blocks(self, clipped: int, blocks: Iterable[Block]) -> None:
+        """Add what ``take`` gave. ValueError for a window below 0."""
+        self.clipped += clipped
+        for window, first, second, first_sum, second_sum in blocks:
+            if window < 0:
+                raise ValueError(f"window: {window} must be 0 or more")
+            block = self._blocks.setdefault(window >> self._level, _Block([0, 0], [0, 0]))
+            block.merge(_Block([first, second], [first_sum, second_sum]))
+            self._fit()
+
     def merge(self, other: "PairedLatency") -> None:
         """Add everything that ``other`` counted; it stays as it is. ValueError for another memory bound."""
         if other.max_blocks != self.max_blocks:
@@ -148,6 +174,10 @@ class PairedLatency:
             blocks=len(values),
             first_place=_factor(_median(places)),
         )
+
+    def group(self) -> int:
+        """How many blocks have to be joined for most of them to hold both orders. Depends on counts alone."""
+        return max(1, math.ceil(PAIRS_A_BLOCK * len(self._blocks) / self.pairs)) if self.pairs else 1
 
     def checkpoint(self) -> dict[str, object]:
         """JSON-able, the same for equal statistics; ``restore`` takes it."""

@@ -10,6 +10,7 @@ from typing import Final
 from gateway.core.explain.case import START, Case, ms, name, quoted, request_id
 from gateway.core.explain.facts import outside_percentiles
 from gateway.core.figures import Figures, PairFigures, Percentiles
+from gateway.core.findings import share_of
 from gateway.core.plan import LATENCY, STREAM, MetricId
 
 ROUNDING: Final = 0.9
@@ -152,6 +153,16 @@ def _different(case: Case) -> Change:
                 ),
                 one="the candidate's dtype",
                 keep="plan, traffic, model, matmul precision",
+            )
+        case _ if case.figures is not None and case.figures.noise.in_noise:
+            noise = case.figures.noise
+            return Change(
+                look=(
+                    f"The baseline disagrees with itself, too: in {share_of(noise.bad, noise.pairs)} pairs, more than"
+                    " the plan lets differ. No candidate passes that, so these pairs tell nothing of this one."
+                ),
+                one="the plan's tolerance, to one above the baseline's own noise, or what makes its answers vary",
+                keep="traffic, model, dtype",
             )
         case _:
             return _far_or_near(case, pairs)

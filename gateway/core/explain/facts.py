@@ -202,6 +202,8 @@ def needed(verdict: Verdict, plan: Plan) -> str:
 def detail(case: Case, metric: str | None) -> Iterator[Fact]:
     """What else belongs to the metric, who passed a step, what is declared to differ, and what the judge noted."""
     parts = [*_of_metric(case, metric)]
+    if case.figures is not None and (latency := case.figures.paired.sentence):
+        parts.append(f"Latency of {latency}.")
     if case.gap:
         parts.append(f"The numbers behind this are not at hand: {case.gap}.")
     if declared := case.run.plan.declared_differences:

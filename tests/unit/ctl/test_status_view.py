@@ -4,7 +4,7 @@ import msgspec
 
 from ctl.layout import WIDTH
 from ctl.status_view import full, one_line
-from wire.admin import OutlookView, ParityView, StratumView
+from wire.admin import NoiseView, OutlookView, PairedView, ParityView, StratumView
 
 
 def test_line_of_an_idle_gateway(sample: Any) -> None:
@@ -44,6 +44,23 @@ def test_classes_of_requests_are_shown_only_where_there_are_any(sample: Any) -> 
     rows = [line for line in text.splitlines() if "(E 4.2)" in line]
     assert [row.partition(" (")[0] for row in rows] == list(names)
     assert all("lat_p95" in row and "1 bad of 80" in row for row in rows)
+
+
+def test_paired_latency_is_one_line_where_there_is_any(sample: Any) -> None:
+    """Printed as the gateway says it."""
+    assert "\nLatency" not in full(sample["status"]())
+    status = msgspec.structs.replace(sample["status"](), paired=PairedView(pairs=9, text="candidate / baseline: 1.8x"))
+    assert "candidate / baseline: 1.8x" in next(
+        line for line in full(status).splitlines() if line.startswith("Latency")
+    )
+
+
+def test_the_noise_floor_is_one_paragraph_where_one_is_wanted(sample: Any) -> None:
+    """Printed as the gateway says it, under its own name."""
+    assert "\nNoise" not in full(sample["status"]())
+    status = msgspec.structs.replace(sample["status"](), noise=NoiseView(wanted=200, text="noise floor: 0 of 9 pairs"))
+    (line,) = (line for line in full(status).splitlines() if line.startswith("Noise"))
+    assert line.split() == ["Noise", "0", "of", "9", "pairs"]
 
 
 def test_unready_arm_is_loud(sample: Any) -> None:

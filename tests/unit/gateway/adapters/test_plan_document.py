@@ -84,6 +84,36 @@ def test_strata_are_off_by_default_and_part_of_the_digest() -> None:
     assert digest != other
 
 
+def test_the_noise_floor_is_measured_where_parity_is_judged_and_not_in_the_demo() -> None:
+    """What is written wins; 0 turns it off."""
+    without = {**DEMO, "slo": {"error": {}}, "parity": None}
+    for preset, document, pairs in (
+        ("demo", DEMO, 0), ("default", DEMO, 200), ("cautious", DEMO, 200), ("default", without, 0),
+    ):  # fmt: skip
+        assert parse_plan({**document, "preset": preset}, "demo")[0].noise_pairs == pairs
+    for preset in ("demo", "default"):
+        for pairs in (0, 60):
+            document = {**DEMO, "preset": preset, "noise_floor": {"pairs": pairs}}
+            assert parse_plan(document, "demo")[0].noise_pairs == pairs
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"noise_floor": {"pairs": 5}}, "noise_floor.pairs: 5 must be 0 (off) or 20 to 2000"),
+        ({"noise_floor": {"pairs": -20}}, "noise_floor.pairs: -20 must be"),
+        ({"noise_floor": {"pairs": "many"}}, "noise_floor.pairs: 'many': "),
+        ({"noise_floor": {}}, "noise_floor.pairs: "),
+        ({"noise_floor": {"pairs": 60}, "slo": {"error": {}}, "parity": None}, "noise_floor.pairs: 60 without"),
+    ],
+)
+def test_a_noise_floor_that_cannot_be_is_refused(change: dict[str, Any], problem: str) -> None:
+    """With field, value and what is allowed."""
+    with pytest.raises(PlanError) as refused:
+        parse_plan({**DEMO, **change}, "demo")
+    assert any(found.startswith(problem) for found in refused.value.problems), refused.value.problems
+
+
 @pytest.mark.parametrize(
     ("strata", "problem"),
     [

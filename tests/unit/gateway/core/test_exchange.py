@@ -489,10 +489,36 @@ def test_a_copy_is_made_once_the_request_is_written(role: Role) -> None:
     assert play.written(Leg.FIRST).written(Leg.FIRST).effects[1:] == [CopyTo(role.other)]
 
 
-def test_a_stand_in_is_not_copied() -> None:
+@pytest.mark.parametrize("role", list(Role))
+def test_a_copy_that_was_drawn_to_go_first_is_made_before_the_request_is_sent(role: Role) -> None:
+    """In the same turn, once, and no other when the request is written, or written again."""
+    play = Play(replace(TERMS, assigned=role, copy=True, copy_first=True))
+    sent = Send(Leg.FIRST, role, PLAN, counted=True)
+    assert play.written(Leg.FIRST).written(Leg.FIRST).effects == [CopyTo(role.other), sent]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_copy_to_itself_goes_to_the_arm_that_serves(first: bool) -> None:
+    """The baseline against itself."""
+    play = Play(replace(TERMS, assigned=Role.BASELINE, copy=True, to_itself=True, copy_first=first)).written(Leg.FIRST)
+    assert [e for e in play.effects if isinstance(e, CopyTo)] == [CopyTo(Role.BASELINE)]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_stand_in_is_not_copied(first: bool) -> None:
     """The candidate could not take the request, so it gets no copy of it either."""
-    play = Play(replace(TERMS, copy=True), candidate=Standing.UNREADY).written(Leg.FIRST)
+    terms = replace(TERMS, copy=True, copy_first=first)
+    play = Play(terms, candidate=Standing.UNREADY).written(Leg.FIRST)
     assert not any(isinstance(e, CopyTo) for e in play.effects)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_request_that_is_not_sent_is_not_copied_before_either(role: Role) -> None:
+    """The client waits no longer, or the baseline is full."""
+    terms = replace(TERMS, assigned=role, copy=True, copy_first=True)
+    assert not any(isinstance(e, CopyTo) for e in Play(replace(terms, deadline=99.0)).effects)
+    if role is Role.BASELINE:
+        assert not any(isinstance(e, CopyTo) for e in Play(terms, baseline=Standing.FULL).effects)
 
 
 EVENTS = st.one_of(
@@ -515,6 +541,7 @@ EVENTS = st.one_of(
     st.sampled_from(list(Standing)),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([None, 100.5, 112.0]),
 )
 def test_whatever_happens_is_booked_once_and_answered_once(
@@ -523,10 +550,13 @@ def test_whatever_happens_is_booked_once_and_answered_once(
     candidate: Standing,
     replayable: bool,
     copy: bool,
+    copy_first: bool,
     deadline: float | None,
 ) -> None:
     """Two legs at most, one booking, one answer, and nothing repeated once the client has a byte."""
-    terms = replace(TERMS, assigned=assigned, replayable=replayable, copy=copy, deadline=deadline)
+    terms = replace(
+        TERMS, assigned=assigned, replayable=replayable, copy=copy, copy_first=copy_first, deadline=deadline
+    )
     play = Play(terms, candidate=candidate)
     has_head: dict[Leg, bool] = {Leg.FIRST: False, Leg.SECOND: False}
     overtaken = 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.core.compare.policy import policy_of
 from gateway.core.explain import Case, Explained, explain
 from gateway.core.explain.case import LABELS
-from gateway.core.figures import ArmFigures, Figures, Percentiles
+from gateway.core.figures import ArmFigures, Figures, NoiseFigures, PairedFigures, Percentiles
 from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
 from gateway.core.run import Outcome, Outlook, Override, Rollout, State
@@ -619,3 +619,40 @@ def test_what_to_change_about_streams(metric: MetricId, look: str, one: str) -> 
     then = explain(by_evidence(metric)).next
     assert look in then
     assert f"Change one thing: the {one}" in then or one in then
+
+
+def test_paired_latency_is_told_where_it_was_measured() -> None:
+    """One sentence among the details, whatever the metric; none without pairs."""
+    seen = PairedFigures(pairs=400, blocks=40, block_s=10.0, median=1.8, low=1.6, high=2.1, coverage=0.96)
+    for metric in (MetricId.LAT_P95, MetricId.ERROR):
+        assert "same request" not in told(explain(by_evidence(metric)))["Detail"]
+        facts = told(explain(by_evidence(metric, figures=replace(FIGURES, paired=seen))))
+        assert (
+            "Latency of candidate / baseline, same request: 1.8x (95 %: 1.6 to 2.1, 40 blocks of 10 s); information,"
+            " decides nothing." in facts["Detail"]
+        )
+
+
+def test_a_parity_rollback_beside_a_noisy_baseline_changes_the_tolerance_and_not_the_candidate() -> None:
+    """The floor's note is among the details; without noise, or for another metric, the advice is as ever."""
+    noise = NoiseFigures(wanted=200, pairs=52, bad=31, in_noise=True, sentence="noise floor: 31 of 52")
+    judged = verdict(
+        VerdictName.ROLL_BACK, "evidence", MetricId.PARITY, rule="evidence", notes=("noise floor: 31 of 52",)
+    )
+    explained = explain(by_evidence(MetricId.PARITY, verdict=judged, figures=replace(FIGURES, noise=noise)))
+    assert "Noted: noise floor: 31 of 52" in told(explained)["Detail"]
+    assert "The baseline disagrees with itself, too: in 31 of 52 (59.6 %) pairs" in explained.next
+    assert "Change one thing: the plan's tolerance, to one above the baseline's own noise" in explained.next
+    quiet = replace(FIGURES, noise=replace(noise, in_noise=False))
+    assert "disagrees with itself" not in explain(by_evidence(MetricId.PARITY, figures=quiet)).next
+    other = explain(by_evidence(MetricId.ERROR, figures=replace(FIGURES, noise=noise))).next
+    assert "disagrees with itself" not in other
+
+
+def test_a_hold_for_the_noise_floor_says_what_to_do() -> None:
+    """A new run with another tolerance; this one's is not loosened."""
+    judged = verdict(VerdictName.HOLD, "noise_floor", MetricId.PARITY, missing=("noise floor: the sentence",))
+    explained = explain(under_way(State.STEPPING, judged))
+    assert "the tolerance lies in the baseline's own noise (hold: noise_floor, parity)" in explained.headline
+    assert explained.next.startswith("Start a new run with a tolerance above that noise")
+    assert "noise floor: the sentence" in told(explained)["Missing"]

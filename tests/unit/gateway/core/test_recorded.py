@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.figures import (
+    ArmFigures,
+    ClientFigures,
+    Figures,
+    NoiseFigures,
+    PairedFigures,
+    PairFigures,
+    Percentiles,
+)
 from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId
 from gateway.core.recorded import figures_data, read_figures, read_verdict, verdict_data
@@ -20,6 +28,8 @@ FIGURES = Figures(
     pairs=PairFigures(pairs=3, bad=1, min_cosine=0.123456789, kinds=(("status", 1),), worst_id="r", worst="w"),
     shapes=("4x128",),
     recent_s=6.0,
+    paired=PairedFigures(pairs=80, blocks=8, block_s=10.0, median=1.8, low=1.6, high=2.1, coverage=0.97),
+    noise=NoiseFigures(wanted=200, pairs=52, bad=31, in_noise=True, sentence="noise floor: so and so"),
 )
 VERDICT = Verdict(
     name=VerdictName.ROLL_BACK, reason="evidence", text="the sentence", metric=MetricId.LAT_P95, rule="evidence",
@@ -47,6 +57,13 @@ def stored(data: dict[str, Any]) -> Any:
 def test_figures_come_back() -> None:
     """Through JSON, and from memory without it."""
     assert read_figures(stored(figures_data(FIGURES))) == FIGURES == read_figures(figures_data(FIGURES))
+
+
+def test_lines_without_paired_latency_and_noise_have_none() -> None:
+    """They were written before there was any."""
+    older = stored(figures_data(FIGURES))
+    del older["paired"], older["noise"]
+    assert read_figures(older) == replace(FIGURES, paired=PairedFigures(), noise=NoiseFigures())
 
 
 @pytest.mark.parametrize("metric", [MetricId.LAT_P95, "recompile", None])

@@ -13,15 +13,20 @@ from gateway.core.compare.documents import compare
 from gateway.core.compare.noise import (
     NoiseFloor,
     Standing,
+    embedding_problems,
     judge,
+    least_telling,
     pairs_needed,
     propose,
     share_beyond,
     upper_bound,
 )
+from gateway.core.compare.parity import ParityStats
 from gateway.core.compare.paths import parse
 from gateway.core.compare.policy import ComparePolicy, ContentKind, ContentPolicy, FieldRule
+from gateway.core.compare.result import PairKind, PairResult
 from gateway.core.compare.rules import AbsRel, Cosine, Label, Rule
+from gateway.core.plan import ParityPolicy
 
 ALLOWED = 0.005
 
@@ -54,6 +59,33 @@ def test_pairs_needed_are_those_of_the_tables(allowed: float, needed: int) -> No
     """59 observations for 95/95, 299 for 95/99: Wilks' numbers."""
     assert pairs_needed(allowed) == needed
     assert share_beyond(needed) <= allowed < share_beyond(needed - 1)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "allowed", "least"), [(200, 0.005, 4), (200, 0.05, 16), (59, 0.05, 7), (20, 0.005, 2), (2000, 0.5, 1038)]
+)
+def test_the_least_bad_number_that_tells_is_the_binomial_one(pairs: int, allowed: float, least: int) -> None:
+    """As the binomial tables have it: so many come by chance at most once in 20, one less more often."""
+
+    def at_least(bad: int) -> float:
+        return math.fsum(math.comb(pairs, k) * allowed**k * (1 - allowed) ** (pairs - k) for k in range(bad, pairs + 1))
+
+    assert least_telling(pairs, allowed) == least
+    if pairs < 1000:  # beyond it these plain powers leave what a float can hold
+        assert at_least(least) <= 0.05 < at_least(least - 1)
+
+
+def test_bounds_of_the_short_form_that_the_baseline_itself_reaches() -> None:
+    """Each with what was reached; one that every pair keeps is none of them, and so is one that was not measured."""
+    stats = ParityStats()
+    tolerance = ParityPolicy(cosine_min=0.99, max_abs=0.5)
+    assert embedding_problems(tolerance, stats) == ()
+    for cosine in (1.0, 0.97, 0.995):
+        stats.add("r", PairResult(kind=PairKind.OK, min_cosine=cosine, max_abs=0.01))
+    (found,) = embedding_problems(tolerance, stats)
+    assert found.startswith("embedding: min 0.99 lies in the noise: the baseline against itself reached cosine 0.97")
+    assert found.endswith("it must lie outside, below 0.97")
+    assert len(embedding_problems(ParityPolicy(cosine_min=0.99, max_abs=0.01), stats)) == 2
 
 
 def test_no_pairs_bound_nothing() -> None:
@@ -102,7 +134,7 @@ def test_a_policy_in_the_noise_is_refused_with_numbers() -> None:
     assert verdict.standing is Standing.BELOW
     assert verdict.problems == (
         "x: min 0.9999 lies in the noise: the baseline against itself reached cosine 0.995004165 in 600 pairs (at most"
-        " 0.50% of such pairs go further, 95% confidence); it must lie above, below 0.995004165",
+        " 0.50% of such pairs go further, 95% confidence); it must lie outside, below 0.995004165",
     )
 
 

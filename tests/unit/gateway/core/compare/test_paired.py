@@ -40,6 +40,39 @@ def test_six_blocks_are_needed_for_95_percent() -> None:
     assert PairedLatency().interval() is None
 
 
+def test_what_is_taken_and_added_elsewhere_is_the_same_as_counted_there() -> None:
+    """Also when the taker had joined windows already; the taken-from begins anew."""
+    pairs = [(w, 0.1, 0.1 * 2000 if w == 3 else 0.3, w % 3 == 0) for w in range(40)]
+    for bound in (4, 4096):
+        one, other = stats_of(pairs[:25]), stats_of(pairs[25:])
+        total = PairedLatency(bound)
+        for part in (one, other, PairedLatency()):
+            total.add_blocks(*part.take())
+        assert total.checkpoint() == stats_of(pairs, bound).checkpoint()
+        assert one.pairs == one.clipped == 0
+        assert one.take() == (0, [])
+
+
+def test_blocks_that_were_joined_are_taken_by_their_first_window() -> None:
+    """The sums stay; only the windows become coarser."""
+    joined = stats_of(steady(8, 2.0), max_blocks=2)
+    assert [block[:3] for block in joined.take()[1]] == [(0, 4, 4), (4, 4, 4)]
+    assert joined.block_windows == 1
+
+
+def test_a_window_before_the_epoch_is_refused() -> None:
+    """As one pair at a time is."""
+    with pytest.raises(ValueError, match="window: -1 must be 0 or more"):
+        PairedLatency().add_blocks(0, [(-1, 1, 0, 1, 0)])
+
+
+@pytest.mark.parametrize(("each", "group"), [(1, 4), (2, 2), (3, 2), (4, 1), (9, 1)])
+def test_thin_blocks_are_joined_until_most_hold_both_orders(each: int, group: int) -> None:
+    """Four pairs a block on average."""
+    assert stats_of(steady(20, 2.0, each)).group() == group
+    assert PairedLatency().group() == 1
+
+
 @pytest.mark.parametrize(
     ("n", "rank", "coverage"),
     [
