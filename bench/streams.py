@@ -63,8 +63,8 @@ LONG_RUN_RATE: Final = 4.0
 class Kind:
     """``bursts`` multiplies how often bursts, episodes, pauses and error bursts come; ``clustered`` False is iid.
 
-    slow_mean_s: mean length of the slow episodes that an arm has for itself. slow_share: how much of the time they are,
-    as a multiple of the default's.
+    slow_mean_s, error_mean_s: mean length of the slow episodes, of the bursts of errors, that an arm has for itself.
+    slow_share, error_share: how much of the time they are, as a multiple of the default's.
     """
 
     name: str
@@ -72,6 +72,8 @@ class Kind:
     clustered: bool = True
     slow_mean_s: float = SLOW_MEAN_S
     slow_share: float = 1.0
+    error_mean_s: float = ERROR_MEAN_S
+    error_share: float = 1.0
 
 
 KINDS: Final = {
@@ -81,10 +83,15 @@ KINDS: Final = {
         Kind("default", 1.0),
         Kind("heavy", 2.5),
         Kind("spells", 1.0, slow_mean_s=30.0, slow_share=2.0),
+        Kind("spells15", 1.0, slow_mean_s=15.0, slow_share=2.0),
+        Kind("spells60", 1.0, slow_mean_s=60.0, slow_share=2.0),
+        Kind("spells120", 1.0, slow_mean_s=120.0, slow_share=2.0),
+        Kind("fits", 1.0, error_mean_s=20.0, error_share=2.0),
     )
 }
 PROMISED: Final = ("iid", "default", "heavy")
-"""Those on which the rule is to keep its promise. Spells of one arm alone outlast its windows: its known limit."""
+"""Those on which the rule is to keep its promise. Spells and fits of one arm alone outlast its windows: its known
+limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +198,7 @@ def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: i
     drift = 1.0 + DRIFT * np.sin(2.0 * np.pi * (arrival / DRIFT_PERIOD_S + rng.random()))
     queue = _episodes(rng, seconds, gap_s=QUEUE_GAP_S / kind.bursts, mean_s=QUEUE_MEAN_S, depth=QUEUE_DEPTH_MS)
     slow_gap_s = SLOW_GAP_S * (kind.slow_mean_s / SLOW_MEAN_S) / (kind.slow_share * kind.bursts)
+    error_gap_s = ERROR_GAP_S * (kind.error_mean_s / ERROR_MEAN_S) / (kind.error_share * kind.bursts)
     ms, error_rate = np.empty((2, n)), np.empty((2, n))
     for arm in (BASELINE, CANDIDATE):
         straggles = rng.random(n) < STRAGGLER_SHARE
@@ -200,7 +208,7 @@ def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: i
         ms[arm] = work * drift * factor + BATCH_WAIT_MS * rng.random(n)
         ms[arm] += queue[cell] * (0.5 + rng.random(n))
         ms[arm] += _pause_left_ms(rng, arrival, seconds, gap_s=PAUSE_GAP_S / kind.bursts)
-        broken = _episodes(rng, seconds, gap_s=ERROR_GAP_S / kind.bursts, mean_s=ERROR_MEAN_S)
+        broken = _episodes(rng, seconds, gap_s=error_gap_s, mean_s=kind.error_mean_s)
         error_rate[arm] = np.where(broken[cell] > 0.0, ERROR_BURST_RATE, ERROR_RATE)
     return size.astype(np.int8), ms, error_rate
 
