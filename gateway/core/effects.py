@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from gateway.core.leg import Patience
-from gateway.core.types import Outcome, Role
+from gateway.core.types import Outcome, Phase, Role
 
 
 class Leg(IntEnum):
@@ -113,13 +113,14 @@ class Discard:
 class Book:
     """What became of the request on the arm it was assigned to (lane live).
 
-    compiles, compiled: how many compiles its answer met, and their shapes.
+    compiles, compiled: how many compiles its answer met, and their shapes. phase: how far a failed request came.
     """
 
     role: Role
     outcome: Outcome
     compiles: int = 0
     compiled: tuple[str, ...] = ()
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ repeated. A leg that routing overtook before it was written does not count: it i
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.classify import TIMEOUTS, Loss, answered, is_accepted, is_failure, is_refusal, lost
+from gateway.core.classify import TIMEOUTS, Loss, answered, is_accepted, is_failure, is_refusal, lost, phase_of
 from gateway.core.effects import (
     NOTHING,
     Answer,
@@ -40,7 +40,7 @@ from gateway.core.effects import (
     Stream,
 )
 from gateway.core.leg import Head, Patience
-from gateway.core.types import Outcome, Role
+from gateway.core.types import Outcome, Phase, Role
 
 
 class State(Enum):
@@ -154,7 +154,7 @@ class Exchange:
             self._head = head
             if self._role is Role.CANDIDATE and self.terms.replayable:
                 if is_failure(head.status):
-                    return (Discard(leg), *self._fail_over(now, Outcome.FAILED, baseline, head))
+                    return (Discard(leg), *self._fail_over(now, Outcome.FAILED, baseline, Phase.STATUS, head))
                 if is_refusal(head.status):
                     return NOTHING
         if self.state is State.CHECKING:
@@ -198,15 +198,17 @@ class Exchange:
         if self.state is State.STREAMING:
             self.state = State.DONE
             outcome = lost(loss, cut_short=self._is_cut_short(loss))
-            return (Break(), *self._book(outcome), *self._saw(Outcome.FAILED))
+            return (Break(), *self._book(outcome, phase=Phase.BODY), *self._saw(Outcome.FAILED))
         if loss is Loss.STALE or (loss is Loss.LOCAL and self._role is Role.CANDIDATE and leg is Leg.FIRST):
             return self._not_written(now, baseline)
         if self.state is State.CHECKING:
             return self._answer_unchecked()
         outcome = lost(loss, cut_short=self._is_cut_short(loss))
+        head = self._second_head if leg is Leg.SECOND else self._head
+        phase = phase_of(loss, answering=head is not None)
         if self._role is Role.CANDIDATE and leg is Leg.FIRST and self.terms.replayable:
-            return self._fail_over(now, outcome, baseline)
-        return self._fail(self._reason(loss, now), outcome)
+            return self._fail_over(now, outcome, baseline, phase)
+        return self._fail(self._reason(loss, now), outcome, phase)
 
     def on_client_gone(self) -> Effects:
         """Nobody waits any more. Counts nowhere, unless a limit had passed (that is counted when it passes)."""
@@ -239,9 +241,11 @@ class Exchange:
         leg = Leg.SECOND if self._role is Role.CANDIDATE else self.leg
         return (*dropped, *self._baseline_instead(leg, now, baseline))
 
-    def _fail_over(self, now: float, outcome: Outcome, baseline: Standing, head: Head | None = None) -> Effects:
+    def _fail_over(
+        self, now: float, outcome: Outcome, baseline: Standing, phase: Phase, head: Head | None = None
+    ) -> Effects:
         self._instead = Instead.FAILED
-        return (*self._book(outcome, head), *self._baseline_instead(Leg.SECOND, now, baseline))
+        return (*self._book(outcome, head, phase=phase), *self._baseline_instead(Leg.SECOND, now, baseline))
 
     def _baseline_instead(self, leg: Leg, now: float, baseline: Standing) -> Effects:
         self.leg, self._role = leg, Role.BASELINE
@@ -286,10 +290,10 @@ class Exchange:
         counted = events and not self._booked and head is not None and is_accepted(head.status)
         return (Stream(leg, events, counted),)
 
-    def _fail(self, reason: FailReason, outcome: Outcome) -> Effects:
+    def _fail(self, reason: FailReason, outcome: Outcome, phase: Phase | None = None) -> Effects:
         self.state = State.DONE
         after_failover = self._instead is Instead.FAILED
-        return (Fail(reason, after_failover), *self._book(outcome), *self._saw(Outcome.FAILED))
+        return (Fail(reason, after_failover), *self._book(outcome, phase=phase), *self._saw(Outcome.FAILED))
 
     # Who is charged.
 
@@ -302,15 +306,17 @@ class Exchange:
         own = outcome
         if outcome is Outcome.CLIENT_FAULT and not self.terms.replayable:
             own = Outcome.REFUSED_UNCHECKED  # for the baseline, too: this is the rate that the candidate's is held to
-        booked = self._book(own, head)
+        booked = self._book(own, head, phase=Phase.STATUS)
         return (answer, *booked, *failed_over, *self._saw(outcome))
 
-    def _book(self, outcome: Outcome, head: Head | None = None) -> Effects:
+    def _book(self, outcome: Outcome, head: Head | None = None, *, phase: Phase | None = None) -> Effects:
+        """phase: how far it came, if the outcome is a failure."""
         if self._booked:
             return NOTHING
         self._booked = True
         compiles, compiled = (head.compiles, head.compiled) if head is not None else (0, ())
-        return (Book(self.terms.assigned, outcome, compiles, compiled),)
+        failed_in = phase if outcome is Outcome.FAILED else None
+        return (Book(self.terms.assigned, outcome, compiles, compiled, failed_in),)
 
     def _saw(self, outcome: Outcome) -> Effects:
         return (Saw(self._role, outcome),) if self.terms.judged else NOTHING

@@ -22,12 +22,14 @@ class Percentiles:
 class ArmFigures:
     """One arm since counting began. Counts are of requests that are evidence: live ones, and copies to the candidate.
 
+    phases: how often failed requests came how far (``types.Phase``), those that occurred.
     total: latency since then. recent: over the last ``Figures.recent_s`` seconds.
     """
 
     live: int = 0
     failed: int = 0
     unavailable: int = 0
+    phases: tuple[tuple[str, int], ...] = ()
     total: Percentiles = Percentiles()
     recent: Percentiles = Percentiles()
 

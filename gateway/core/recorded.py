@@ -137,7 +137,8 @@ def _paired(data: Data) -> PairedFigures:
 
 def _arm(data: Data) -> ArmFigures:
     counts = {name: _count(data[name]) for name in ("live", "failed", "unavailable")}
-    return ArmFigures(**counts, total=_percentiles(data["total"]), recent=_percentiles(data["recent"]))
+    phases = tuple((_text(phase), _count(n)) for phase, n in data.get("phases", ()))  # not in older lines
+    return ArmFigures(**counts, phases=phases, total=_percentiles(data["total"]), recent=_percentiles(data["recent"]))
 
 
 def _percentiles(data: object) -> Percentiles:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Role
+from gateway.core.types import OUTCOME_COUNT, Count, Lane, Outcome, Phase, Role
 from gateway.runtime.pulse import Pulse
 from gateway.runtime.tallies import Limits, StreamLimits, Tallies
 from gateway.runtime.ticket import Ticket
@@ -45,9 +45,10 @@ class Books:
         at: float | None = None,
         compiles: int = 0,
         compiled: tuple[str, ...] = (),
+        phase: Phase | None = None,
     ) -> None:
-        """The outcome of a request that was sent."""
-        tallies.close(ticket, outcome, now, at=at, compiles=compiles, compiled=compiled)
+        """The outcome of a request that was sent; ``phase`` of a failed one."""
+        tallies.close(ticket, outcome, now, at=at, compiles=compiles, compiled=compiled, phase=phase)
         self._pulse(tallies, role, outcome)
 
     def book(

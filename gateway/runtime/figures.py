@@ -15,7 +15,7 @@ from gateway.core.figures import (
 )
 from gateway.core.floor import Floor
 from gateway.core.histogram import Histogram
-from gateway.core.types import Count, Lane, Role
+from gateway.core.types import PHASE_COUNT, Count, Lane, Role
 from gateway.runtime.analyst import Analyst, live_requests
 
 
@@ -45,6 +45,7 @@ def _arm(analyst: Analyst, role: Role, now: float) -> ArmFigures:
         live=live_requests(evidence, role),
         failed=both(Count.FAILED),
         unavailable=both(Count.UNAVAILABLE),
+        phases=tuple((str(phase), n) for phase, count in PHASE_COUNT.items() if (n := both(count))),
         total=_percentiles(latencies.since_start(role)),
         recent=_percentiles(latencies.recent(role, now)),
     )

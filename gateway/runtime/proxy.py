@@ -369,6 +369,7 @@ class LiveRequest:
             at=self._counted_at(),
             compiles=book.compiles,
             compiled=book.compiled,
+            phase=book.phase,
         )
 
     def _counted_at(self) -> float:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Final
 
 from gateway.core.budget import Budget
-from gateway.core.classify import Loss, copied, is_accepted, is_failure, is_refusal
+from gateway.core.classify import Loss, copied, is_accepted, is_failure, is_refusal, phase_of
 from gateway.core.effects import Standing
 from gateway.core.leg import Head, Patience, SentLeg
 from gateway.core.snapshot import Answer, Pair, Snapshot
@@ -260,6 +260,7 @@ class Copy:
             at=shadow.clock.wall(),
             compiles=head.compiles if head is not None else 0,
             compiled=head.compiled if head is not None else (),
+            phase=phase_of(self._loss, answering=head is not None) if outcome is Outcome.FAILED else None,
         )
 
     def _outcome(self) -> Outcome:

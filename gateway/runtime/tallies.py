@@ -16,7 +16,19 @@ from gateway.core.keys import KeyCounts
 from gateway.core.pace import Pace
 from gateway.core.snapshot import LatencyCounts, PairedCounts, WindowCounts, WindowKeys
 from gateway.core.strata import MOST_STRATA
-from gateway.core.types import MOST_SHAPES, OUTCOME_COUNT, Count, Lane, Outcome, Role, Tally, empty_tally, window_of
+from gateway.core.types import (
+    MOST_SHAPES,
+    OUTCOME_COUNT,
+    PHASE_COUNT,
+    Count,
+    Lane,
+    Outcome,
+    Phase,
+    Role,
+    Tally,
+    empty_tally,
+    window_of,
+)
 from gateway.runtime.ticket import ANSWER, FIRST_EVENT, TIMES, Ticket
 
 Limits = tuple[float | None, float | None, float | None]
@@ -125,6 +137,7 @@ class Tallies:
         at: float | None = None,
         compiles: int = 0,
         compiled: tuple[str, ...] = (),
+        phase: Phase | None = None,
     ) -> None:
         """The outcome of an open request; closing twice changes nothing.
 
@@ -132,6 +145,7 @@ class Tallies:
         compiles: an answer that met any counts once; a success leaves the latency metrics and counts as excused. Of a
             stream they were counted when it began.
         compiled: the shapes of those compiles; they are kept for the candidate, in no window.
+        phase: how far a failed request came.
         An answer that came before its request had been sent says nothing of latency.
         """
         if not ticket.is_open:
@@ -145,6 +159,8 @@ class Tallies:
             return
         tally = self._tally(ticket.window, ticket.column)
         tally[OUTCOME_COUNT[outcome]] += 1
+        if phase is not None:
+            tally[PHASE_COUNT[phase]] += 1
         self._count_compiles(ticket, tally, compiles, compiled)
         match outcome:
             case Outcome.CLIENT_FAULT:
@@ -312,7 +328,9 @@ class Tallies:
         if outcome not in _ENDED:
             return
         tally[Count.STREAMS] += 1
-        tally[Count.STREAMS_BROKEN] += int(outcome is Outcome.FAILED)
+        if outcome is Outcome.FAILED:
+            tally[Count.STREAMS_BROKEN] += 1
+            tally[Count.FAILED_BODY] += 1
         if pace.gaps:
             tally[Count.ITL_N] += 1
             tally[Count.ITL_BAD] += int(pace.is_slow)

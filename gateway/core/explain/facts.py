@@ -1,9 +1,10 @@
 """The labelled facts of a judged metric: what was seen, the limit, the baseline's number, the samples, the rule."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, ms, plain, quoted, request_id, seconds
-from gateway.core.figures import Percentiles
+from gateway.core.figures import ArmFigures, Percentiles
 from gateway.core.findings import (
     BreakerCounts,
     CompileCounts,
@@ -15,6 +16,7 @@ from gateway.core.findings import (
     waited_text,
 )
 from gateway.core.plan import HAS_CONTROL, LATENCY, MetricId, Plan
+from gateway.core.types import Phase
 
 
 def of_row(case: Case, row: MetricRow) -> Iterator[Fact]:
@@ -221,7 +223,10 @@ def _of_metric(case: Case, metric: str | None) -> Iterator[str]:
     if metric == MetricId.ERROR:
         arm, breaker = figures.candidate, case.verdict.breaker if case.verdict else None
         if breaker is None or not breaker.worker:  # counted a window later than a worker's breaker sees it
-            yield f"{arm.failed:,} failed and {arm.unavailable:,} found the candidate unavailable {case.since}."
+            yield (
+                f"{arm.failed:,} failed{_phases(arm)} and {arm.unavailable:,} found the candidate unavailable"
+                f" {case.since}."
+            )
     elif metric == "recompile":
         shapes = case.verdict.compiles.shapes if case.verdict and case.verdict.compiles else figures.shapes
         yield f"Compiled: {', '.join(shapes)}." if shapes else "The candidate does not name the shapes."
@@ -238,6 +243,21 @@ def _of_metric(case: Case, metric: str | None) -> Iterator[str]:
                 "More took too long than these percentiles allow: what failed or has not been answered is not in them"
                 f" ({figures.candidate.failed:,} failed)."
             )
+
+
+_HOW_FAR: Final = {
+    Phase.CONNECT: "without a connection",
+    Phase.FIRST_BYTE: "before the first byte of an answer",
+    Phase.BODY: "in mid-answer",
+    Phase.STATUS: "with a status of 5xx or 429",
+}
+
+
+def _phases(arm: ArmFigures) -> str:
+    """`` (38 without a connection, 2 in mid-answer)``, the most frequent first; empty where nothing is known of it."""
+    known = [(n, how) for phase, how in _HOW_FAR.items() for name, n in arm.phases if name == phase]
+    told = ", ".join(f"{n:,} {how}" for n, how in sorted(known, key=lambda found: -found[0]))
+    return f" ({told})" if told else ""
 
 
 def _with_count(seen: Percentiles) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.classify import Loss
+from gateway.core.classify import Loss, phase_of
 from gateway.core.effects import (
     Answer,
     Book,
@@ -27,7 +27,7 @@ from gateway.core.effects import (
 )
 from gateway.core.exchange import Exchange, State, Terms
 from gateway.core.leg import Head, Patience
-from gateway.core.types import Outcome, Role
+from gateway.core.types import Outcome, Phase, Role
 
 ABLE = Standing.ABLE
 PLAN = Patience(first_byte_s=10.0, total_s=30.0)
@@ -50,6 +50,10 @@ SECOND = Send(Leg.SECOND, Role.BASELINE, PLAN, counted=False)
 
 def head(status: int, *, compiles: int = 0, length: int | None = 10, events: bool = False) -> Head:
     return Head(status, [], "application/json", length, compiles, events, False)
+
+
+def failed(phase: Phase, role: Role = Role.CANDIDATE) -> Book:
+    return Book(role, Outcome.FAILED, phase=phase)
 
 
 class Play:
@@ -123,7 +127,7 @@ def test_pinned_requests_are_never_counted() -> None:
 def test_candidate_failure_is_answered_by_the_baseline(status: int) -> None:
     """A failing status books one failed candidate attempt; the second leg books nothing for the baseline."""
     play = Play().head(Leg.FIRST, status)
-    assert play.effects == [TO_CANDIDATE, Discard(Leg.FIRST), Book(Role.CANDIDATE, Outcome.FAILED), SECOND]
+    assert play.effects == [TO_CANDIDATE, Discard(Leg.FIRST), failed(Phase.STATUS), SECOND]
     assert play.whole(Leg.SECOND, 200).effects[4:] == [
         Answer(Leg.SECOND),
         FailedOver(),
@@ -135,8 +139,8 @@ def test_candidate_failure_is_answered_by_the_baseline(status: int) -> None:
 @pytest.mark.parametrize("loss", [loss for loss in Loss if loss not in (Loss.STALE, Loss.LOCAL)])
 def test_candidate_loss_is_answered_by_the_baseline(loss: Loss) -> None:
     """So does every way of not answering, also in mid-body while the answer is held."""
-    for play in (Play(), Play().head(Leg.FIRST, 200)):
-        assert play.lost(Leg.FIRST, loss).effects == [TO_CANDIDATE, Book(Role.CANDIDATE, Outcome.FAILED), SECOND]
+    for play, phase in ((Play(), phase_of(loss, answering=False)), (Play().head(Leg.FIRST, 200), Phase.BODY)):
+        assert play.lost(Leg.FIRST, loss).effects == [TO_CANDIDATE, failed(phase), SECOND]
 
 
 def test_failover_happens_once() -> None:
@@ -160,7 +164,7 @@ def test_failover_is_bounded_by_the_baseline() -> None:
     """A baseline that has enough to do ends the failover; the candidate stays charged."""
     assert Play(baseline=Standing.FULL).lost(Leg.FIRST).effects == [
         TO_CANDIDATE,
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         Fail(FailReason.BASELINE_FULL, after_failover=True),
         Saw(Role.BASELINE, Outcome.FAILED),
     ]
@@ -171,12 +175,12 @@ def test_what_cannot_be_replayed_is_not_failed_over() -> None:
     terms = replace(TERMS, replayable=False)
     assert Play(terms).whole(Leg.FIRST, 500).effects[1:] == [
         Answer(Leg.FIRST),
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.STATUS),
         Saw(Role.CANDIDATE, Outcome.FAILED),
     ]
     assert Play(terms).lost(Leg.FIRST).effects[1:] == [
         Fail(FailReason.UPSTREAM_FAILED, after_failover=False),
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         Saw(Role.CANDIDATE, Outcome.FAILED),
     ]
 
@@ -290,7 +294,7 @@ def test_no_connection_to_the_baseline(assigned: Role) -> None:
     play.lost(play.exchange.leg, Loss.REFUSED)
     fail = Fail(FailReason.BASELINE_UNAVAILABLE, after_failover=assigned is Role.CANDIDATE)
     assert [e for e in play.effects if isinstance(e, Fail)] == [fail]
-    assert Book(assigned, Outcome.FAILED) in play.effects
+    assert failed(Phase.FIRST_BYTE if assigned is Role.CANDIDATE else Phase.CONNECT, assigned) in play.effects
 
 
 def test_no_connection_to_a_candidate_without_a_way_back() -> None:
@@ -351,7 +355,7 @@ def test_no_time_left_for_the_baseline() -> None:
 def test_the_baselines_time_out() -> None:
     """With its full time it is an error and 504; cut by the client's deadline it is no error, and says deadline."""
     play = Play(replace(TERMS, assigned=Role.BASELINE)).lost(Leg.FIRST, Loss.FIRST_BYTE_TIMEOUT)
-    assert play.effects[1:3] == [Fail(FailReason.UPSTREAM_TIMEOUT, False), Book(Role.BASELINE, Outcome.FAILED)]
+    assert play.effects[1:3] == [Fail(FailReason.UPSTREAM_TIMEOUT, False), failed(Phase.FIRST_BYTE, Role.BASELINE)]
     play = Play(replace(TERMS, assigned=Role.BASELINE, deadline=105.0))
     play.now = 105.0
     cut = Book(Role.BASELINE, Outcome.TIMED_OUT_BY_CLIENT_DEADLINE)
@@ -393,7 +397,7 @@ def test_a_broken_stream_is_broken_off_and_booked() -> None:
     """After the first byte nothing is repeated."""
     assert Play().head(Leg.FIRST, 200, length=1001).lost(Leg.FIRST).effects[2:] == [
         Break(),
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.BODY),
         Saw(Role.CANDIDATE, Outcome.FAILED),
     ]
 
@@ -410,7 +414,7 @@ def test_a_client_that_goes_away_counts_nowhere() -> None:
 def test_a_client_that_goes_away_during_failover_leaves_the_failure_booked() -> None:
     """The candidate's failure stands; only the second leg is cancelled."""
     assert Play().lost(Leg.FIRST).gone().effects[1:] == [
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         SECOND,
         Cancel(Leg.SECOND),
         Saw(Role.BASELINE, Outcome.CANCELLED),
@@ -463,7 +467,7 @@ def test_a_second_leg_that_routing_overtook_is_sent_again() -> None:
     """What is booked for the candidate stays; a check that was under way goes on with the present baseline."""
     assert Play().lost(Leg.FIRST).lost(Leg.SECOND, Loss.STALE).whole(Leg.SECOND, 200).effects == [
         TO_CANDIDATE,
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         SECOND,
         SECOND,
         Answer(Leg.SECOND),

@@ -139,6 +139,13 @@ def test_errors_are_told_apart(failed: int, unavailable: int, change: str) -> No
     assert split in told(explained)["Detail"]
 
 
+def test_errors_say_how_far_the_requests_came() -> None:
+    """The most frequent first: a refused connection is another night than a 500."""
+    arm = ArmFigures(failed=41, phases=(("connect", 2), ("status", 38), ("body", 1)))
+    detail = told(explain(by_evidence(MetricId.ERROR, figures=replace(FIGURES, candidate=arm))))["Detail"]
+    assert "41 failed (38 with a status of 5xx or 429, 2 without a connection, 1 in mid-answer)" in detail
+
+
 MAX_ABS = replace(PLAN, parity=ParityPolicy(cosine_min=0.99, max_abs=0.01))
 
 

@@ -23,7 +23,7 @@ from gateway.core.recorded import figures_data, read_figures, read_verdict, verd
 FIGURES = Figures(
     counted_from=12.5,
     baseline=ArmFigures(live=9, total=Percentiles(count=8, p50=1.5, p95=None)),
-    candidate=ArmFigures(failed=2, recent=Percentiles(count=1, p50=0.1, p95=0.2)),
+    candidate=ArmFigures(failed=2, phases=(("connect", 2),), recent=Percentiles(count=1, p50=0.1, p95=0.2)),
     clients=ClientFigures(answered=5, spared=1),
     pairs=PairFigures(pairs=3, bad=1, min_cosine=0.123456789, kinds=(("status", 1),), worst_id="r", worst="w"),
     shapes=("4x128",),

@@ -90,7 +90,7 @@ def test_two_answers_make_a_pair_in_either_order(copy_first: bool, routing: dict
     [
         (503, 200, {"SHED": 1}),
         (429, 200, {"SHED": 1}),
-        (500, 200, {"FAILED": 1}),
+        (500, 200, {"FAILED": 1, "FAILED_STATUS": 1}),
         (200, 500, {"OK": 1, "LAT95_N": 1}),
         (400, 500, {"REFUSED_UNCHECKED": 1}),
     ],
@@ -227,7 +227,7 @@ def test_an_answer_that_cannot_be_compared_still_has_a_status(values: dict[str, 
     play(scenario)
 
 
-@pytest.mark.parametrize(("streams", "counted"), [(True, {"CANCELLED": 1}), (False, {"FAILED": 1})])
+@pytest.mark.parametrize(("streams", "counted"), [(True, {"CANCELLED": 1}), (False, {"FAILED": 1, "FAILED_BODY": 1})])
 def test_the_copy_of_a_stream_ends_without_blame(streams: bool, counted: dict[str, int]) -> None:
     """A client's stream may go on for ever; a copy that did would keep its room, so it ends and nobody is charged."""
 

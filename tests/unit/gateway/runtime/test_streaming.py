@@ -133,7 +133,7 @@ def test_what_the_baseline_streams_in_the_candidates_place_is_not_timed() -> Non
         stage.clock.step(50.0)
         second.body(EVENT)
         second.complete()
-        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"FAILED": 1, "FAILED_OVER": 1}
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"FAILED": 1, "FAILED_FIRST_BYTE": 1, "FAILED_OVER": 1}
         assert stage.counted(Role.BASELINE, Lane.LIVE) == {}
         assert stage.counted(Role.BASELINE, Lane.CLIENT) == {"OK": 1}
 
@@ -156,7 +156,7 @@ def test_a_copied_stream_counts_the_same_way() -> None:
         copy.body(EVENT)
         copy.lose()
         assert stage.counted(Role.CANDIDATE, Lane.COPY) == {
-            "TTFT_N": 1, "TTFT_BAD": 1, "FAILED": 1, "STREAMS": 1, "STREAMS_BROKEN": 1, "ITL_N": 1
+            "TTFT_N": 1, "TTFT_BAD": 1, "FAILED": 1, "FAILED_BODY": 1, "STREAMS": 1, "STREAMS_BROKEN": 1, "ITL_N": 1
         }  # fmt: skip
 
     play(scenario)

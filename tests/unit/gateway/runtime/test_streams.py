@@ -113,7 +113,7 @@ def test_an_end_counts_in_the_window_of_the_end() -> None:
     tallies.took(broken, EVENT, SENT + 7.0)
     tallies.close(whole, Outcome.OK, SENT + 3600.0, at=ARRIVED + 3600.0)
     tallies.close(broken, Outcome.FAILED, SENT + 3600.0, at=ARRIVED + 3600.0)
-    ended = {"OK": 1, "FAILED": 1, "STREAMS": 2, "STREAMS_BROKEN": 1, "ITL_N": 2, "ITL_BAD": 1}
+    ended = {"OK": 1, "FAILED": 1, "FAILED_BODY": 1, "STREAMS": 2, "STREAMS_BROKEN": 1, "ITL_N": 2, "ITL_BAD": 1}
     assert counted(tallies) == {370: ended}
     assert tallies.is_settled
 
