@@ -53,7 +53,7 @@ class StepStrata:
     def suspicions(self, against: EvidenceAgainst) -> list[Gap]:
         """Where the evidence against the candidate forbids more traffic: in a class by itself, or over all requests.
 
-        Undiluted, and as if the open wide windows ended here: with classes nobody passes who would not without.
+        Undiluted, and as if the open wide windows ended here: that the bar of a rollback is shared eases no pass.
         """
         if not self.names:
             return []
