@@ -29,6 +29,7 @@ from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.adapters.readiness import OursProbe
 from gateway.adapters.state_dir import StateDir, require_private_file
+from gateway.adapters.store_evidence import DAY_S, SqlEvidence
 from gateway.adapters.store_sql import SqlStore
 from gateway.adapters.tokens import OperatorToken, split_secret
 from gateway.adapters.workers import WorkerProcess, reserve_port
@@ -82,6 +83,8 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
     clock = SystemClock()
     store = SqlStore(state.path / "canary.sqlite", config.rollout, require_private_file)
     await store.open()
+    evidence = SqlEvidence(store.transact, config.rollout, keep_s=config.store.evidence_days * DAY_S)
+    await evidence.open()
     token, secret = OperatorToken(state), split_secret(state)
     arms = {
         Role.BASELINE: _arm(config.arms.baseline, Role.BASELINE),
@@ -99,6 +102,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
     conductor = Conductor(
         clock=clock,
         store=store,
+        evidence=evidence,
         replica=replica,
         analyst=analyst,
         arms=arms,
