@@ -39,6 +39,7 @@ from gateway.core.types import Role
 from gateway.ports import ReadinessProbe, StateDirError, StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor, initial_snapshot
+from gateway.runtime.replay import Replayer
 from gateway.runtime.replica import Replica
 from wire.admin import Ports
 
@@ -122,6 +123,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
         conductor=conductor,
         analyst=analyst,
         replica=replica,
+        replayer=Replayer(store, evidence),
         parse_plan=parse_plan,
         metrics=lambda: exposition(collector),
         draining=lambda: loop.draining,

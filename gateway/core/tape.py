@@ -91,7 +91,7 @@ Told = Began | Stepped | Second | Closed | Looked | Kept
 
 def digest_of(state: Mapping[str, Any]) -> str:
     """Tells one checkpoint from another, before and after it was stored as JSON. 16 hex digits."""
-    text = json.dumps(_plain(state), separators=(",", ":"))
+    text = json.dumps(plain(state), separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -207,12 +207,12 @@ def _gathered(flat: Sequence[int]) -> Iterable[tuple[int, int]]:
         yield bin_, int(n)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As a store gives it back: pairs are lists, keys are text, and what JSON cannot say is nothing."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, float) and value - value != 0.0:
         return None
     return value

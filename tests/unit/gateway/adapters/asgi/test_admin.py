@@ -17,6 +17,7 @@ from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.core.snapshot import LatencyCounts, Report
 from gateway.core.types import Lane, Role
 from gateway.runtime.record import Record
+from gateway.runtime.replay import Replayer
 from wire import admin, metrics
 
 TOKEN = "t0ken"
@@ -42,7 +43,8 @@ def ask(
         await s.conductor.restore()
         collector = GatewayCollector(s.conductor, s.analyst, s.replica)
         desk = Desk(
-            name="demo", conductor=s.conductor, analyst=s.analyst, replica=s.replica, parse_plan=parse_plan,
+            name="demo", conductor=s.conductor, analyst=s.analyst, replica=s.replica,
+            replayer=Replayer(s.store, s.store), parse_plan=parse_plan,
             metrics=lambda: exposition(collector), draining=lambda: draining, beats=lambda: True,
         )  # fmt: skip
         guarded: Any = Guard(build(desk), matches=lambda t: t == TOKEN, hosts=["127.0.0.1"], loopback=loopback)

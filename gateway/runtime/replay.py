@@ -1,0 +1,308 @@
+"""Judges recorded evidence again, by the same judge: what a run was decided on, or what another plan had made of it.
+
+Only read. One replay runs at a time, in slices of a few milliseconds between which the control loop has its turn.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from gateway.core.booking import book
+from gateway.core.findings import Verdict, VerdictName
+from gateway.core.plan import Plan
+from gateway.core.recorded import FORMAT, verdict_data
+from gateway.core.run import Run
+from gateway.core.tape import Began, Closed, Kept, Looked, Second, Stepped, Told, plain, unpack
+from gateway.core.verdict import Judge
+from gateway.core.whatif import notes_of, problems_of
+from gateway.ports import EvidenceRow, EvidenceStore, JournalLine, Store
+from gateway.runtime.analyst import tripped
+
+MOST_WINDOWS: Final = 8640
+"""A day of the default windows."""
+MOST_CHANGES: Final = 500
+A_PAGE: Final = 100
+A_SLICE: Final = 100
+"""Things told between two turns of the control loop: some milliseconds."""
+MOST_LINES: Final = 10_000
+NUMBERS: Final = (
+    "verdict", "reason", "metric", "rule", "evidence", "bar", "metrics", "breaker", "compiles", "strata", "stratum",
+)  # fmt: skip
+"""What must be the same to the last bit. Sentences may be worded anew by a later version."""
+
+
+class CannotReplay(Exception):
+    """``problems`` says what stands in the way: field, value, what is allowed."""
+
+    def __init__(self, reason: Literal["busy", "no_run", "not_recorded", "plan"], text: str, *problems: str) -> None:
+        super().__init__(text)
+        self.reason, self.problems = reason, list(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A verdict at wall time ``at`` and live weight ``weight`` (basis points)."""
+
+    at: float
+    weight: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision of then beside the replay's. differs: the numbers that do; None where there is nothing to compare."""
+
+    at: float
+    kind: str
+    text: str
+    differs: tuple[str, ...] | None
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of it. changes: the verdicts, each time that one followed another. holes: what the recording lacks.
+
+    plan: None for the run's own.
+    """
+
+    run: Run
+    plan: Plan | None
+    windows: int = 0
+    changes: list[Seen] = field(default_factory=list)
+    left_out: int = 0
+    final: Seen | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    holes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool | None:
+        """As then, to the last bit; None where that cannot be said: another plan, a hole, or nothing was decided."""
+        if self.plan is not None or self.holes or not self.decisions:
+            return None
+        return all(decision.differs == () for decision in self.decisions)
+
+
+class Playback:
+    """Feeds what was told to a judge of ``plan``, up to wall time ``until``.
+
+    goes_on_from: digests of the states from which a restart went on.
+    """
+
+    def __init__(self, plan: Plan, *, goes_on_from: frozenset[str], until: float) -> None:
+        self._plan, self._goes_on_from, self._until = plan, goes_on_from, until
+        self._judge: Judge | None = None
+        self._kept: dict[str, dict[str, object]] = {}
+        self._weight, self._stepped = 0, False
+        self._proven: Seen | None = None
+        self.at = 0.0
+        self.over = False
+        self.windows = 0
+        self.changes: list[Seen] = []
+        self.left_out = 0
+        self.looks: list[Seen] = []
+        self.first_rollback: Seen | None = None
+        self.holes: list[str] = []
+        self.notes: list[str] = []
+
+    def tell(self, told: Told) -> None:
+        """The next thing."""
+        if not isinstance(told, Kept):
+            if told.at > self._until:
+                self.over = True
+            if self.over:
+                return
+            self.at = told.at
+        if isinstance(told, Began):
+            self._begin(told)
+            return
+        judge = self._judge
+        if judge is None:
+            return  # behind a hole, until somebody begins anew
+        match told:
+            case Stepped():
+                judge.start_step(**told.terms)
+                self._step(told)
+            case Second():
+                judge.second(baseline=told.baseline, candidate=told.candidate, failed_over_recently=told.failed_over)
+                if told.candidate[1] or told.baseline[1]:
+                    self._look(told.at)
+            case Closed():
+                book(judge, self._plan, told.window, told.shapes)
+                self.windows += 1
+                self._look(told.at)
+            case Looked():
+                self._acted_on(told)
+            case Kept():
+                if told.digest in self._goes_on_from:
+                    self._kept[told.digest] = judge.checkpoint()
+
+    def hole(self, text: str) -> None:
+        """Something is missing here. What comes behind it is judged on what there is."""
+        if text not in self.holes:
+            self.holes.append(text)
+
+    def verdict(self, at: float) -> Seen | None:
+        """The verdict at ``at``; None before the first step."""
+        if self._judge is None or not self._stepped:
+            return None
+        return Seen(at, self._weight, self._judge.verdict(now=at))
+
+    def _begin(self, told: Began) -> None:
+        state = self._kept.get(told.resumed) if told.resumed is not None else None
+        if told.resumed is not None and state is None:
+            self.hole("the state from which a restart went on is not in it")
+        self._judge = Judge(self._plan, first_window=told.first_window, resume=state)
+
+    def _step(self, told: Stepped) -> None:
+        if self._stepped and told.weight != self._weight:
+            left = f"{self._weight / 100:g} %"
+            if self._proven is None:
+                self.notes.append(f"this plan would not have left {left} yet when the recorded run did")
+            elif (waited := told.at - self._proven.at) > 2 * self._plan.rule.window_s:
+                self.notes.append(f"this plan would have left {left} {waited:.0f} s before the recorded run did")
+        self._weight, self._stepped, self._proven = told.weight, True, None
+
+    def _look(self, at: float) -> None:
+        judge = self._judge
+        assert judge is not None, "only what a judge was told is looked at"
+        self._see(Seen(at, self._weight, judge.verdict(now=at)))
+
+    def _acted_on(self, told: Looked) -> None:
+        judge = self._judge
+        assert judge is not None, "only a judge's verdict is acted on"
+        verdict = judge.verdict(now=told.at)
+        if told.worker is not None and verdict.name is not VerdictName.ROLL_BACK:
+            verdict = tripped(told.worker, told.trip, verdict)
+        seen = Seen(told.at, self._weight, verdict)
+        self.looks.append(seen)
+        self._see(seen)
+
+    def _see(self, seen: Seen) -> None:
+        verdict = seen.verdict
+        if verdict.name is VerdictName.ADVANCE and self._proven is None:
+            self._proven = seen
+        if verdict.name is VerdictName.ROLL_BACK and self.first_rollback is None:
+            self.first_rollback = seen
+        last = self.changes[-1] if self.changes else None
+        if last is not None and (last.weight, last.verdict.name, last.verdict.reason) == (
+            seen.weight, verdict.name, verdict.reason,
+        ):  # fmt: skip
+            return
+        if len(self.changes) < MOST_CHANGES:
+            self.changes.append(seen)
+        else:
+            self.left_out += 1
+
+
+class Replayer:
+    """Of one gateway."""
+
+    def __init__(self, store: Store, evidence: EvidenceStore) -> None:
+        self._store, self._evidence = store, evidence
+        self._busy = False
+
+    async def replay(self, run_id: str, *, plan: Plan | None = None, until: float | None = None) -> Replayed:
+        """Judges a run again: by its own plan, or by ``plan``. ``until``: as if it were that wall time.
+
+        Raises CannotReplay and StoreUnavailable.
+        """
+        if self._busy:
+            raise CannotReplay("busy", "another replay is under way; ask again when it has ended")
+        self._busy = True
+        try:
+            return await self._replay(run_id, plan, until)
+        finally:
+            self._busy = False
+
+    async def _replay(self, run_id: str, plan: Plan | None, until: float | None) -> Replayed:
+        run = await self._store.run(run_id)
+        if run is None:
+            raise CannotReplay("no_run", f"there is no run '{run_id}'; `canaryctl history` names the runs")
+        if plan is not None and (problems := problems_of(plan, run.plan)):
+            raise CannotReplay("plan", "the recording cannot be judged by this plan", *problems)
+        rows, beginnings = await self._evidence.outline(run_id)
+        if not beginnings:
+            raise CannotReplay("not_recorded", f"nothing is recorded of run {run_id}, or it was removed by its age")
+        if rows > MOST_WINDOWS:
+            text = f"{rows} windows are recorded of run {run_id}; a replay takes at most {MOST_WINDOWS}"
+            raise CannotReplay("not_recorded", text)
+        end = float("inf") if until is None else until
+        playback = Playback(plan or run.plan, goes_on_from=_goes_on_from(beginnings), until=end)
+        await self._play(run_id, playback)
+        if not playback.windows:
+            raise CannotReplay("not_recorded", "no window of the run had been closed by then")
+        found = Replayed(run, plan, playback.windows, playback.changes, playback.left_out)
+        found.final = playback.first_rollback or playback.verdict(playback.at if until is None else until)
+        found.holes = playback.holes
+        if plan is not None:
+            found.notes = [*notes_of(plan, run.plan), *playback.notes]
+            return found
+        lines = await self._store.history(limit=MOST_LINES, run_id=run_id)
+        found.decisions = [_decision(line, playback.looks) for line in lines if line.at <= end and _is_the_judges(line)]
+        found.holes += [f"the look of the {each.kind} is missing" for each in found.decisions if each.differs is None]
+        return found
+
+    async def _play(self, run_id: str, playback: Playback) -> None:
+        """In the order in which it was written."""
+        place, part, position, told_since = 0, 0, 0, 0
+        while not playback.over and (page := await self._evidence.tape(run_id, after=place, limit=A_PAGE)):
+            place = page[-1][0]
+            for _, row in page:
+                if row.part != part:
+                    part, position = row.part, 0
+                if row.position != position:
+                    playback.hole(f"{row.position - position} rows before window {row.window} are missing")
+                position = row.position + 1
+                for told in _told(row, playback):
+                    _tell(playback, told)
+                    told_since += 1
+                    if told_since >= A_SLICE or isinstance(told, Closed):
+                        told_since = 0
+                        await asyncio.sleep(0)
+
+
+def _goes_on_from(beginnings: list[EvidenceRow]) -> frozenset[str]:
+    found = []
+    for row in beginnings:
+        try:
+            found += [told.resumed for told in unpack(row.data) if isinstance(told, Began) and told.resumed is not None]
+        except ValueError:
+            continue  # said when it is its turn
+    return frozenset(found)
+
+
+def _told(row: EvidenceRow, playback: Playback) -> list[Told]:
+    try:
+        return unpack(row.data)
+    except ValueError as error:
+        playback.hole(f"the row of window {row.window} cannot be read: {error}")
+        return []
+
+
+def _tell(playback: Playback, told: Told) -> None:
+    try:
+        playback.tell(told)
+    except (ValueError, KeyError, TypeError) as error:  # a hole before it, or bytes that are none of ours
+        playback.hole(f"what the judge was told cannot be told again: {type(error).__name__}: {error}")
+
+
+def _is_the_judges(line: JournalLine) -> bool:
+    """Decisions by people and by configuration have numbers beside them, too, and are none of the judge's."""
+    judged = line.data.get("judged")
+    if line.data.get("format") != FORMAT or not isinstance(judged, dict):
+        return False
+    stopped = line.kind == "rollback" and line.data.get("rule") in ("evidence", "breaker", "recompile")
+    return stopped or line.kind in ("advance", "inconclusive")
+
+
+def _decision(line: JournalLine, looks: list[Seen]) -> Decision:
+    """The look that it was taken on is the last before it."""
+    look = next((seen for seen in reversed(looks) if seen.at <= line.at), None)
+    if look is None:
+        return Decision(line.at, line.kind, line.text, None)
+    then: Mapping[str, Any] = line.data["judged"]
+    now = plain(verdict_data(look.verdict))
+    differs = tuple(name for name in NUMBERS if name in then and now.get(name) != then[name])
+    return Decision(line.at, line.kind, line.text, differs)
