@@ -85,10 +85,8 @@ def _interval(text: str) -> float:
 
 def _moment(text: str) -> float:
     """A time as it is printed (UTC), or seconds since the Unix epoch."""
-    try:
+    if text.isdecimal():
         return float(text)
-    except ValueError:
-        pass
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

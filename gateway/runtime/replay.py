@@ -4,9 +4,8 @@ Only read. One replay runs at a time, in slices of a few milliseconds between wh
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gateway.core.booking import book
 from gateway.core.findings import Verdict, VerdictName
@@ -302,7 +301,6 @@ def _decision(line: JournalLine, looks: list[Seen]) -> Decision:
     look = next((seen for seen in reversed(looks) if seen.at <= line.at), None)
     if look is None:
         return Decision(line.at, line.kind, line.text, None)
-    then: Mapping[str, Any] = line.data["judged"]
-    now = plain(verdict_data(look.verdict))
+    then, now = plain(line.data["judged"]), plain(verdict_data(look.verdict))
     differs = tuple(name for name in NUMBERS if name in then and now.get(name) != then[name])
     return Decision(line.at, line.kind, line.text, differs)
