@@ -28,7 +28,7 @@ from gateway.adapters.json_lines import JsonLines
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.adapters.readiness import OursProbe
-from gateway.adapters.state_dir import StateDir, require_private_file
+from gateway.adapters.state_dir import STORE_FILE, StateDir, require_private_file
 from gateway.adapters.store_evidence import DAY_S, SqlEvidence
 from gateway.adapters.store_sql import SqlStore
 from gateway.adapters.tokens import OperatorToken, split_secret
@@ -82,7 +82,7 @@ class Loop:
 
 async def _serve(config: GatewayConfig, state: StateDir) -> int:
     clock = SystemClock()
-    store = SqlStore(state.path / "canary.sqlite", config.rollout, require_private_file)
+    store = SqlStore(state.path / STORE_FILE, config.rollout, require_private_file)
     await store.open()
     evidence = SqlEvidence(store.transact, config.rollout, keep_s=config.store.evidence_days * DAY_S)
     await evidence.open()

@@ -115,20 +115,20 @@ def _row(row: Any) -> EvidenceRow:
     )
 
 
-def read_recording(path: Path, rollout: str, *, since: float, run_id: str | None) -> list[EvidenceRow]:
-    """The rows of a run, or all that were recorded from wall time ``since`` on, oldest first.
+def read_recording(path: Path, rollout: str, *, run_id: str, since: float) -> list[EvidenceRow]:
+    """The rows of a run, or with an empty ``run_id`` of all that was not judged, from wall time ``since`` on.
 
-    Of the latter only those since the baseline was another arm for the last time. The file is opened for reading only:
-    a gateway that writes it goes on, and keeps its lock. Raises StoreUnavailable.
+    Only those since the baseline was another arm for the last time. The file is opened for reading only: a gateway
+    that writes it goes on, and keeps its lock. Raises StoreUnavailable.
     """
     address = f"{path.absolute().as_uri()}?mode=ro"
     engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True, timeout=5.0))
+    mine = (_COLUMNS.rollout == rollout, _COLUMNS.replica == REPLICA, _COLUMNS.run_id == run_id)
     try:
         with engine.connect() as connection:
             changed = connection.execute(_BASELINE_CHANGED, {"rollout": rollout}).scalar()
-            mine = sa.select(evidence_table).where(_COLUMNS.rollout == rollout, _COLUMNS.replica == REPLICA)
-            of_then = _COLUMNS.at >= max(since, changed or since)
-            asked = mine.where(of_then if run_id is None else _COLUMNS.run_id == run_id).order_by(_COLUMNS.id)
+            begin = since if run_id else max(since, changed or since)
+            asked = sa.select(evidence_table).where(*mine, _COLUMNS.at >= begin).order_by(_COLUMNS.id)
             return [_row(row) for row in connection.execute(asked)]
     except sa.exc.SQLAlchemyError as error:
         raise StoreUnavailable(f"{path}: {error}") from error

@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from gateway.core.evidence import ClosedWindow, Key
@@ -26,11 +26,15 @@ MOST_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A judge from ``first_window`` on. resumed: the digest of the state that it goes on from, None: from nothing."""
+    """A judge from ``first_window`` on. resumed: the digest of the state that it goes on from, None: from nothing.
+
+    limits: what was counted as late from here on, milliseconds by metric.
+    """
 
     at: float
     first_window: int
     resumed: str | None = None
+    limits: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def unpack(data: bytes) -> list[Told]:
 def _packed(told: Told) -> list[Any]:
     match told:
         case Began():
-            return ["began", told.at, told.first_window, told.resumed]
+            return ["began", told.at, told.first_window, told.resumed, told.limits]
         case Stepped():
             return ["stepped", told.at, told.terms]
         case Second():
@@ -140,8 +144,9 @@ def _packed(told: Told) -> list[Any]:
 
 def _unpacked(kind: str, *fields: Any) -> Told:
     match kind, fields:
-        case "began", (at, first, resumed):
-            return Began(float(at), int(first), None if resumed is None else str(resumed))
+        case "began", (at, first, resumed, limits):
+            late = {str(metric): float(limit) for metric, limit in limits.items()}
+            return Began(float(at), int(first), None if resumed is None else str(resumed), late)
         case "stepped", (at, terms):
             return Stepped(float(at), {str(name): value for name, value in terms.items()})
         case "second", (at, b_n, b_failed, c_n, c_failed, failed_over):

@@ -168,13 +168,7 @@ class Analyst:
             self._plan = plan
             resumed = _resumed(plan, first, resume)
             self._judge = resumed or Judge(plan, first_window=first)
-            self.tape.judging(
-                run.run_id,
-                now=now,
-                width_s=plan.rule.window_s,
-                first_window=first,
-                resumed=resume if resumed else None,
-            )
+            self.tape.judging(run.run_id, plan, now=now, first_window=first, resumed=resume if resumed else None)
             first = max(first, self._judge.next_window)
             self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s, first_window=first)
         full = run.step_weight == FULL_WEIGHT

@@ -17,6 +17,7 @@ from gateway.core.evidence import ClosedWindow
 from gateway.core.findings import BreakerCounts
 from gateway.core.histogram import Histogram
 from gateway.core.keys import MOST_KEYS, KeyCounts
+from gateway.core.plan import Plan
 from gateway.core.snapshot import Report
 from gateway.core.tape import Began, Closed, Kept, Looked, Second, Stepped, Told, digest_of, pack
 from gateway.core.types import Lane, Role
@@ -74,11 +75,12 @@ class Tape:
         self._begin("", now, width_s)
 
     def judging(
-        self, run_id: str, *, now: float, width_s: float, first_window: int, resumed: Mapping[str, Any] | None
+        self, run_id: str, plan: Plan, *, now: float, first_window: int, resumed: Mapping[str, Any] | None
     ) -> None:
-        """A judge begins at ``first_window``, or goes on from a checkpoint."""
-        self._begin(run_id, now, width_s)
-        self._add(Began(now, first_window, None if resumed is None else digest_of(resumed)), now)
+        """A judge of ``plan`` begins at ``first_window``, or goes on from a checkpoint."""
+        self._begin(run_id, now, plan.rule.window_s)
+        limits = {str(each.metric): each.limit_ms for each in plan.metrics if each.limit_ms is not None}
+        self._add(Began(now, first_window, None if resumed is None else digest_of(resumed), limits), now)
 
     def stepped(self, now: float, terms: Mapping[str, Any]) -> None:
         """A step begins under these arguments of ``Judge.start_step``."""

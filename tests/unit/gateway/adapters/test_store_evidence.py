@@ -122,29 +122,30 @@ def test_it_is_read_while_the_gateway_holds_and_writes_it(tmp_path: Path) -> Non
     held = StateDir(tmp_path)
 
     async def work(evidence: SqlEvidence, store: SqlStore) -> None:
-        await evidence.record([row(0, run_id=""), row(1), row(2)])
-        assert read_recording(tmp_path / NAME, "demo", since=1001.0, run_id=None) == [row(1), row(2)]
+        idle = [row(0, run_id=""), row(1, run_id="")]
+        await evidence.record([*idle, row(1), row(2)])
+        assert read_recording(tmp_path / NAME, "demo", since=1001.0, run_id="") == idle[1:]
         assert read_recording(tmp_path / NAME, "demo", since=0, run_id="r") == [row(1), row(2)]
-        assert read_recording(tmp_path / NAME, "other", since=0, run_id=None) == []
+        assert read_recording(tmp_path / NAME, "other", since=0, run_id="") == []
         await evidence.record([row(3)])
-        assert read_recording(tmp_path / NAME, "demo", since=1003.0, run_id=None) == [row(3)]
+        assert read_recording(tmp_path / NAME, "demo", since=1003.0, run_id="r") == [row(3)]
 
     with_evidence(tmp_path, work)
     held.release()
-    assert read_recording(tmp_path / NAME, "demo", since=1003.0, run_id=None) == [row(3)]
+    assert read_recording(tmp_path / NAME, "demo", since=1003.0, run_id="r") == [row(3)]
 
 
 def test_what_was_recorded_of_another_baseline_is_left_out(tmp_path: Path) -> None:
     """After a finish, and when other arms were configured, another arm is the baseline."""
 
     async def work(evidence: SqlEvidence, store: SqlStore) -> None:
-        await evidence.record([row(n) for n in range(4)])
+        await evidence.record([row(n, run_id="") for n in range(4)])
         line = JournalEntry(kind="finish", who="me", text="done", data={})
         await store.save(Rollout(), [line], at=1002.0)
         await store.save(Rollout(), [replace(line, kind="start")], at=1003.0)
 
     with_evidence(tmp_path, work)
-    found = read_recording(tmp_path / NAME, "demo", since=0, run_id=None)
+    found = read_recording(tmp_path / NAME, "demo", since=0, run_id="")
     assert [each.position for each in found] == [2, 3]
 
 
@@ -155,5 +156,5 @@ def test_a_file_without_a_recording_is_an_error_that_names_it(tmp_path: Path, co
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(StoreUnavailable, match="a file"):
-        read_recording(path, "demo", since=0, run_id=None)
+        read_recording(path, "demo", since=0, run_id="")
     assert path.exists() is (content is not None)

@@ -52,7 +52,13 @@ windows = st.builds(
 )
 pairs = st.tuples(st.integers(0, 99), st.integers(0, 99))
 everything = st.one_of(
-    st.builds(Began, st.floats(0, 2**41), st.integers(0, 2**40), st.none() | st.text(max_size=16)),
+    st.builds(
+        Began,
+        st.floats(0, 2**41),
+        st.integers(0, 2**40),
+        st.none() | st.text(max_size=16),
+        st.dictionaries(st.text(max_size=9), st.floats(0, 1e6)),
+    ),
     st.builds(Second, stamps, pairs, pairs, st.booleans()),
     st.builds(Closed, stamps, windows, st.lists(st.text(max_size=9)).map(tuple), bins),
     st.builds(Kept, st.text(max_size=16)),

@@ -3,10 +3,12 @@
 import asyncio
 from dataclasses import replace
 
+from fakes.control import PLAN
 from fakes.gateway import FakeStore
 
 from gateway.core.evidence import ClosedWindow
 from gateway.core.keys import MOST_KEYS, KeyCounts
+from gateway.core.plan import RuleParameters
 from gateway.core.snapshot import LatencyCounts, Report
 from gateway.core.tape import Began, Closed, Kept, Second, Stepped, unpack
 from gateway.core.types import Count, Lane, Role, empty_tally
@@ -33,7 +35,7 @@ def report(bins: list[tuple[int, int]], role: Role = Role.BASELINE) -> Report:
 
 def judging() -> Tape:
     tape = Tape()
-    tape.judging("r", now=50.0, width_s=10.0, first_window=5, resumed=None)
+    tape.judging("r", replace(PLAN, rule=RuleParameters(), max_step_s=600), now=50.0, first_window=5, resumed=None)
     tape.stepped(50.0, TERMS)
     return tape
 
