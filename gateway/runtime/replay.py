@@ -239,7 +239,9 @@ class Replayer:
             found.notes = [*notes_of(plan, run.plan), *playback.notes]
             return found
         lines = await self._store.history(limit=MOST_LINES, run_id=run_id)
-        found.decisions = [_decision(line, playback.looks) for line in lines if line.at <= end and _is_the_judges(line)]
+        found.decisions = _decisions(
+            [line for line in lines if line.at <= end and _is_the_judges(line)], playback.looks
+        )
         found.holes += [f"the look of the {each.kind} is missing" for each in found.decisions if each.differs is None]
         return found
 
@@ -296,9 +298,17 @@ def _is_the_judges(line: JournalLine) -> bool:
     return stopped or line.kind in ("advance", "inconclusive")
 
 
-def _decision(line: JournalLine, looks: list[Seen]) -> Decision:
-    """The look that it was taken on is the last before it."""
-    look = next((seen for seen in reversed(looks) if seen.at <= line.at), None)
+def _decisions(lines: list[JournalLine], looks: list[Seen]) -> list[Decision]:
+    """The look that a decision was taken on is the last before it, and after the decision before."""
+    found, since = [], 0.0
+    for line in lines:
+        look = next((seen for seen in reversed(looks) if since < seen.at <= line.at), None)
+        found.append(_decision(line, look))
+        since = line.at
+    return found
+
+
+def _decision(line: JournalLine, look: Seen | None) -> Decision:
     if look is None:
         return Decision(line.at, line.kind, line.text, None)
     then, now = plain(line.data["judged"]), plain(verdict_data(look.verdict))

@@ -323,6 +323,26 @@ def test_a_missing_end_is_named() -> None:
     assert (found.same, found.holes) == (None, ["the look of the rollback is missing"])
 
 
+def test_a_decision_whose_look_is_not_written_yet_is_not_compared_with_an_older_one() -> None:
+    """The journal is a little ahead of the recording."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        for _ in range(60):
+            await seconds(s, 1)
+            if s.conductor.rollout.weight == 10_000:
+                await s.conductor.keep_checkpoint()
+                break
+        await seconds(s, 40)
+
+    s = play(scenario)
+    assert s.conductor.rollout.state is State.DONE
+    found = asyncio.run(Replayer(s.store, s.store).replay("run1"))
+    assert [each.differs for each in found.decisions] == [(), None]
+    assert (found.same, found.holes) == (None, ["the look of the advance is missing"])
+    assert replayed(s).same is True
+
+
 def test_a_restart_from_a_state_that_was_not_recorded_is_named() -> None:
     """The checkpoint got into the store and the rows before it did not."""
 
