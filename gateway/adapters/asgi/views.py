@@ -8,7 +8,8 @@ from gateway.core.verdict import MetricRow, Verdict
 from gateway.ports import JournalLine
 from gateway.runtime.analyst import Analyst, live_requests
 from gateway.runtime.conductor import Applied, Conductor
-from gateway.runtime.replay import Replayed, Seen
+from gateway.runtime.playback import Seen
+from gateway.runtime.replay import Replayed
 from gateway.runtime.replica import Replica
 from wire import admin
 

@@ -74,7 +74,7 @@ def test_a_rollback_is_the_same_when_it_is_judged_again_also_after_a_crash_and_a
 ) -> None:
     """Killed while it judged and once more after the end: canaryctl says that every number is as it was."""
     # So many failures are allowed that the breaker is faster than the evidence.
-    plan = {**FAST, "slo": {**FAST["slo"], "error": {"allowed": 0.85}}}
+    plan = {**FAST, "min_step_s": 40, "slo": {**FAST["slo"], "error": {"allowed": 0.85}}}
     with ArmServer(delay_s=0.005) as baseline, ArmServer(dtype="bfloat16", delay_s=0.005) as candidate:
         g = GatewayProcess(tmp_path, baseline.url, candidate.url)
         with g, SteadyLoad(g.data_url):

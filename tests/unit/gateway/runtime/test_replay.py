@@ -22,7 +22,8 @@ from gateway.core.types import Count, Lane, Role, empty_tally
 from gateway.core.verdict import Verdict
 from gateway.runtime import replay as module
 from gateway.runtime.analyst import Analyst
-from gateway.runtime.replay import CannotReplay, Playback, Replayed, Replayer
+from gateway.runtime.playback import Playback
+from gateway.runtime.replay import CannotReplay, Replayed, Replayer
 
 STRATA = replace(
     PLAN,
