@@ -31,7 +31,7 @@ from gateway.core.findings import Verdict, VerdictName
 from gateway.core.identity import check_identity
 from gateway.core.plan import Plan
 from gateway.core.rollout import GATEWAY, transition
-from gateway.core.run import JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
+from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
 from gateway.ports import ArmHealth, Clock, EvidenceStore, Store, StoreUnavailable
@@ -262,7 +262,7 @@ class Conductor:
     def _begin(self, event: Event) -> None:
         """One step by the gateway itself at a time; while one is being written the next verdict waits."""
         if (self._moving is None or self._moving.done()) and self.clock.monotonic() >= self._move_after:
-            if isinstance(event, Judged):
+            if isinstance(event, Judged) and self.rollout.state in ADVANCING:  # elsewhere nothing follows from it
                 self.analyst.acts()
             self._moving = self._spawn(self._move(event))
 

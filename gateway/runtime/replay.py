@@ -106,7 +106,7 @@ class Replayer:
         playback = Playback(plan or run.plan, goes_on_from=_goes_on_from(beginnings), until=end)
         await self._play(run_id, playback)
         if not playback.windows:
-            raise CannotReplay("not_recorded", "no window of the run had been closed by then")
+            raise CannotReplay("not_recorded", "no window of the run that could be judged is recorded", *playback.holes)
         found = Replayed(run, plan, playback.windows, playback.changes, playback.left_out)
         found.final = playback.first_rollback or playback.verdict(playback.at if until is None else until)
         found.holes = playback.holes

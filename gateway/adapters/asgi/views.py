@@ -43,6 +43,7 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
             "waiting_for": waiting,
             "judge_age_s": round(now - analyst.last_look, 3),
             "late_events": analyst.evidence.late_events,
+            "evidence_left_out": analyst.tape.left_out,
             "copies": analyst.copies,
         },
     )

@@ -17,9 +17,10 @@ from gateway.core.compare.parity import ParityStats
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import Run, State
 from gateway.core.snapshot import LatencyCounts, Pair, Report, WindowCounts, WindowKeys
-from gateway.core.tape import Began, Closed, Kept, Told, digest_of, unpack
+from gateway.core.tape import Began, Closed, Kept, Looked, Told, digest_of, unpack
 from gateway.core.types import Count, Lane, Role, empty_tally
 from gateway.core.verdict import Verdict
+from gateway.ports import StoreUnavailable
 from gateway.runtime import replay as module
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.playback import Playback
@@ -188,6 +189,59 @@ def test_a_person_decides_and_nothing_is_to_be_compared() -> None:
     assert found.final.verdict.name == "HOLD"
 
 
+def test_a_paused_run_whose_evidence_is_complete_is_recorded_without_a_look_every_tick() -> None:
+    """Nothing follows from an advance while a person has paused the run, nor from a second INCONCLUSIVE."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 10)
+        await s.conductor.pause(who="me", reason="lunch")
+        await seconds(s, 40)
+
+    s = play(scenario)
+    asyncio.run(s.conductor.keep_checkpoint())
+    assert s.analyst.verdict is not None
+    assert s.analyst.verdict.name == "ADVANCE"
+    assert not any(isinstance(each, Looked) for row in s.store.rows for each in unpack(row.data))
+
+
+def test_the_recording_is_in_the_store_before_the_state_that_a_restart_goes_on_from() -> None:
+    """And the state is stored all the same where the recording cannot be."""
+    order: list[str] = []
+
+    class Ordered(FakeStore):
+        async def record(self, rows: Any) -> None:
+            order.append("rows")
+            await super().record(rows)
+            if order.count("rows") > 1:
+                raise StoreUnavailable("no room")
+
+        async def checkpoint(self, epoch: int, state: dict[str, Any]) -> None:
+            order.append("state")
+            await super().checkpoint(epoch, state)
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        for _ in range(2):
+            await seconds(s, 3)
+            await s.conductor.keep_checkpoint()
+
+    play(scenario, Ordered())
+    assert order == ["rows", "state", "rows", "state"]
+
+
+def test_the_end_of_the_recording_is_written_when_the_gateway_ends() -> None:
+    """What came after the last checkpoint, too."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 3)
+        await s.conductor.close()
+
+    (row, *_) = (row for row in play(scenario).store.rows if row.run_id == "run1")
+    assert isinstance(unpack(row.data)[0], Began)
+
+
 # -- whatever was told ------------------------------------------------------------------------------------------------
 
 
@@ -342,6 +396,19 @@ def test_a_decision_whose_look_is_not_written_yet_is_not_compared_with_an_older_
     assert [each.differs for each in found.decisions] == [(), None]
     assert (found.same, found.holes) == (None, ["the look of the advance is missing"])
     assert replayed(s).same is True
+
+
+def test_a_run_whose_beginning_was_removed_is_not_judged_from_its_middle() -> None:
+    """Rows go by their age; a judge that began in the middle would be another."""
+    s = to_rollback(failed=4)
+    s.store.rows = [row for row in s.store.rows if row.run_id != "run1" or row.position not in (0, 1)]
+    assert refused(s).reason == "not_recorded"
+    s = to_rollback(failed=4)
+    s.store.rows = [replace(row, data=b"") if row.position == 0 else row for row in s.store.rows]
+    error = refused(s)
+    assert (error.reason, error.problems[0].partition(":")[0]) == (
+        "not_recorded", "the row of window 1001 cannot be read",
+    )  # fmt: skip
 
 
 def test_a_restart_from_a_state_that_was_not_recorded_is_named() -> None:
