@@ -28,7 +28,8 @@ from gateway.adapters.json_lines import JsonLines
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.adapters.readiness import OursProbe
-from gateway.adapters.state_dir import StateDir, require_private_file
+from gateway.adapters.state_dir import STORE_FILE, StateDir, require_private_file
+from gateway.adapters.store_evidence import DAY_S, SqlEvidence
 from gateway.adapters.store_sql import SqlStore
 from gateway.adapters.tokens import OperatorToken, split_secret
 from gateway.adapters.workers import WorkerProcess, reserve_port
@@ -38,6 +39,7 @@ from gateway.core.types import Role
 from gateway.ports import ReadinessProbe, StateDirError, StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor, initial_snapshot
+from gateway.runtime.replay import Replayer
 from gateway.runtime.replica import Replica
 from wire.admin import Ports
 
@@ -80,8 +82,10 @@ class Loop:
 
 async def _serve(config: GatewayConfig, state: StateDir) -> int:
     clock = SystemClock()
-    store = SqlStore(state.path / "canary.sqlite", config.rollout, require_private_file)
+    store = SqlStore(state.path / STORE_FILE, config.rollout, require_private_file)
     await store.open()
+    evidence = SqlEvidence(store.transact, config.rollout, keep_s=config.store.evidence_days * DAY_S)
+    await evidence.open()
     token, secret = OperatorToken(state), split_secret(state)
     arms = {
         Role.BASELINE: _arm(config.arms.baseline, Role.BASELINE),
@@ -99,6 +103,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
     conductor = Conductor(
         clock=clock,
         store=store,
+        evidence=evidence,
         replica=replica,
         analyst=analyst,
         arms=arms,
@@ -118,6 +123,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
         conductor=conductor,
         analyst=analyst,
         replica=replica,
+        replayer=Replayer(store, evidence),
         parse_plan=parse_plan,
         metrics=lambda: exposition(collector),
         draining=lambda: loop.draining,

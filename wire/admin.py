@@ -11,6 +11,7 @@ import msgspec
 STATUS_PATH: Final = "/v1/status"
 HISTORY_PATH: Final = "/v1/history"
 EXPLAIN_PATH: Final = "/v1/explain"
+REPLAY_PATH: Final = "/v1/replay"
 START_PATH: Final = "/v1/start"
 COMMAND_PATH: Final = "/v1/commands/{command}"
 
@@ -298,6 +299,56 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     metric: str | None = None
     rule: str | None = None
     shapes: list[str] = []
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes nothing. ``plan``: a plan document to judge by instead of the run's own; ``at``: as if it were then."""
+
+    run_id: str
+    plan: dict[str, Any] | None = None
+    at: float | None = None
+
+
+class ReplayedVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict at wall time ``at`` while ``weight`` (basis points) was live."""
+
+    at: float
+    weight: int
+    verdict: VerdictName
+    reason: str
+    metric: str | None
+    evidence: float
+    text: str
+
+
+class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision of then. ``differs`` names the numbers that the replay has otherwise; None: it has none to compare."""
+
+    at: float
+    kind: str
+    text: str
+    differs: list[str] | None
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, judged again. ``changes`` are the verdicts each time that one followed another, ``final`` the last.
+
+    ``same``: every decision of then, to the last bit; None where that cannot be said: under another plan, with holes
+    in the recording (``holes`` says which), or when nothing had been decided. ``other_plan`` is its preset, None for
+    the run's own. ``left_out``: changes beyond those shown.
+    """
+
+    run_id: str
+    plan_digest: str
+    other_plan: str | None
+    windows: int
+    changes: list[ReplayedVerdict]
+    final: ReplayedVerdict | None
+    decisions: list[ReplayedDecision]
+    same: bool | None
+    holes: list[str] = []
+    notes: list[str] = []
+    left_out: int = 0
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.ports import StateDirError
 
+STORE_FILE = "canary.sqlite"
 MOUNTS = Path("/proc/self/mountinfo")
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.glusterfs"}

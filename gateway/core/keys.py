@@ -62,8 +62,8 @@ class KeyCounts:
         return least, least + (self.requests - sum(self.heavy.values())) // (MOST_HEAVY + 1)
 
     def checkpoint(self) -> dict[str, object]:
-        """Not sorted: one is taken before each window, and that would be most of the time it takes."""
-        return {"requests": self.requests, "hashes": list(self.hashes), "heavy": list(self.heavy.items())}
+        """The same for equal counts, however they came about: states are told apart by what they say."""
+        return {"requests": self.requests, "hashes": sorted(self.hashes), "heavy": sorted(self.heavy.items())}
 
     def _lower(self, by: int) -> None:
         self.heavy = {key: n - by for key, n in self.heavy.items() if n > by}

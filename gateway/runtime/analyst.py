@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gateway.core.booking import book
 from gateway.core.breaker import DEFAULT_THRESHOLD
 from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import ParityStats
@@ -13,12 +14,13 @@ from gateway.core.evidence import ClosedWindow, Evidence
 from gateway.core.findings import BreakerCounts, Gap, breaker_sentence
 from gateway.core.floor import Floor, floor_of
 from gateway.core.histogram import Histogram
-from gateway.core.plan import LATENCY, MetricId, Plan
+from gateway.core.plan import MetricId, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
 from gateway.core.strata import count_of
 from gateway.core.types import MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
 from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
+from gateway.runtime.tape import Tape
 from gateway.runtime.traffic import Traffic
 
 log = logging.getLogger("gateway.analyst")
@@ -144,16 +146,19 @@ class Analyst:
         self.traffic = Traffic(now)
         self._attached: set[str] = set()
         self.final: Final | None = None
+        self.tape = Tape()
         self.observe(epoch=epoch, now=now)
 
     def observe(self, *, epoch: int, now: float, window_s: float = IDLE_WINDOW_S) -> None:
         """Counts without judging: idle, or between runs. Everything begins again."""
         self._judge, self._plan, self.floor = None, None, None
+        self.tape.idle(now=now, width_s=window_s)
         self._begin(epoch=epoch, now=now, window_s=window_s)
 
     def stop(self, *, epoch: int, now: float, window_s: float) -> None:
         """Ends judging. In a new epoch counting begins again, and the last figures are kept to be looked at."""
         self._judge, self._plan = None, None
+        self.tape.idle(now=now, width_s=window_s)
         if epoch != self.evidence.epoch:
             final = Final(self.evidence, self.latencies, self.parity, self.paired, self.floor, self.verdict)
             self._begin(epoch=epoch, now=now, window_s=window_s)
@@ -171,21 +176,25 @@ class Analyst:
         if fresh or self._judge is None:
             self.final = None
             self._plan = plan
-            self._judge = _resumed(plan, first, resume) or Judge(plan, first_window=first)
+            resumed = _resumed(plan, first, resume)
+            self._judge = resumed or Judge(plan, first_window=first)
             self.floor = _resumed_floor(plan, resume)
+            self.tape.judging(run.run_id, plan, now=now, first_window=first, resumed=resume if resumed else None)
             first = max(first, self._judge.next_window)
             self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s, first_window=first)
-        self._judge.start_step(
-            weight_bp=run.step_weight,
-            next_weight_bp=run.next_weight,
-            window=first,
-            now=now,
-            control=run.has_control,
-            baseline_required=run.has_control,
-            baking=run.is_last_step,
-            sticky=sticky,
-            max_step_s=run.max_step_s,
-        )
+        terms: dict[str, Any] = {
+            "weight_bp": run.step_weight,
+            "next_weight_bp": run.next_weight,
+            "window": first,
+            "now": now,
+            "control": run.has_control,
+            "baseline_required": run.has_control,
+            "baking": run.is_last_step,
+            "sticky": sticky,
+            "max_step_s": run.max_step_s,
+        }
+        self._judge.start_step(**terms)
+        self.tape.stepped(now, terms)
         self.verdict = None
 
     def _begin(self, *, epoch: int, now: float, window_s: float, first_window: int | None = None) -> None:
@@ -233,6 +242,7 @@ class Analyst:
         self.evidence.add(report)
         self.ever.late_events += self.evidence.late_events - late
         self.latencies.add(report)
+        self.tape.answered(report)
         self._seconds.extend(report.seconds)
         self._failed_over = self._failed_over or report.recent_failovers > 0
         seconds = self._worker_seconds.setdefault(report.name, deque(maxlen=RECENT_S))
@@ -305,6 +315,8 @@ class Analyst:
         for window in closed:
             self._seen_bodies.pop(window.window, None)
         if judge is None or plan is None:
+            for window in closed:
+                self.tape.closed(now, window)
             return None
         for window in closed:
             self._unjudged.append(window)
@@ -315,8 +327,9 @@ class Analyst:
         raised: Exception | None = None
         beside: list[Gap] = []
         try:
-            self._book(judge, plan)
+            self._book(judge, plan, now)
             beside = self.floor.gaps() if self.floor is not None else []
+            self.tape.beside(now, beside)
         except Exception as error:
             raised = error
         judge = self._judge or judge
@@ -326,30 +339,19 @@ class Analyst:
             raise raised
         return verdict if self.floor is None else replace(verdict, notes=(*verdict.notes, self.floor.sentence))
 
-    def _book(self, judge: Judge, plan: Plan) -> None:
+    def _book(self, judge: Judge, plan: Plan, now: float) -> None:
         """Gives the judge the closed windows, each whole or not at all: one that raises is given to it again."""
-        metrics = tuple(m.metric for m in plan.metrics)
         for _ in range(MOST_A_LOOK):
             if not self._unjudged:
                 return
             window, before = self._unjudged[0], judge.checkpoint()
             try:
-                judge.close_window(
-                    window.window,
-                    window.cells(metrics),
-                    compiles=window.sum(Role.CANDIDATE, Count.COMPILES),
-                    excused=window.sum(Role.CANDIDATE, Count.EXCUSED),
-                    answered=window.sum(Role.CANDIDATE, Count.OK),
-                    refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
-                    shapes=self.shapes,
-                    strata=window.cells_by_stratum(metrics),
-                    keys=window.keys,
-                    lanes={metric: window.lanes(metric) for metric in LATENCY if metric in metrics},
-                )
+                book(judge, plan, window, self.shapes)
             except Exception:
                 self._judge = Judge(plan, first_window=window.window, resume=before)
                 raise
             self._unjudged.popleft()
+            self.tape.closed(now, window, self.shapes)
 
     def _feed_breaker(self, judge: Judge, now: float) -> None:
         """Once a second: what all workers together sent and saw fail since the last time."""
@@ -358,14 +360,23 @@ class Analyst:
         self._next_second = now + 1.0 if self._next_second > now else max(self._next_second + 1.0, now)
         sums = [sum(column) for column in zip(*self._seconds, strict=True)] or [0, 0, 0, 0]
         failed_over, self._seconds, self._failed_over = self._failed_over, [], False
-        judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=failed_over)
+        baseline, candidate = (sums[0], sums[1]), (sums[2], sums[3])
+        judge.second(baseline=baseline, candidate=candidate, failed_over_recently=failed_over)
+        self.tape.second(now, baseline, candidate, failed_over)
+
+    def acts(self) -> None:
+        """The verdict of the last look is about to be acted on."""
+        if self._judge is not None:
+            self.tape.looked(self.last_look, self.tripped_by, self.trip)
 
     def checkpoint(self) -> dict[str, Any] | None:
         """The judge's state for a restart, and the noise floor's; None while nothing is judged."""
         if self._judge is None:
             return None
         floor = {FLOOR: self.floor.checkpoint()} if self.floor is not None else {}
-        return {**self._judge.checkpoint(), **floor}
+        state = {**self._judge.checkpoint(), **floor}
+        self.tape.kept(state)
+        return state
 
     @property
     def noise_copies(self) -> int:
@@ -398,11 +409,6 @@ def _resumed_floor(plan: Plan, saved: dict[str, Any] | None) -> Floor | None:
         fields = {"event": "checkpoint_dropped", "detail": f"noise floor: {type(error).__name__} {error}"}
         log.warning("the noise floor begins afresh", extra={"fields": fields})
         return floor_of(plan, None)
-
-
-def _unchecked(window: ClosedWindow, role: Role) -> tuple[int, int]:
-    """(answers and refusals, refusals that could not be put to the baseline) of one arm."""
-    return window.sum(role, Count.OK, Count.REFUSED_UNCHECKED), window.sum(role, Count.REFUSED_UNCHECKED)
 
 
 def live_requests(evidence: Evidence, role: Role) -> int:

@@ -31,10 +31,10 @@ from gateway.core.findings import Verdict, VerdictName
 from gateway.core.identity import check_identity
 from gateway.core.plan import Plan
 from gateway.core.rollout import GATEWAY, transition
-from gateway.core.run import JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
+from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
-from gateway.ports import ArmHealth, Clock, Store, StoreUnavailable
+from gateway.ports import ArmHealth, Clock, EvidenceStore, Store, StoreUnavailable
 from gateway.runtime.alarm import Alarm
 from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, tripped
 from gateway.runtime.ledger import Entry, Ledger
@@ -81,6 +81,7 @@ class Conductor:
         *,
         clock: Clock,
         store: Store,
+        evidence: EvidenceStore,
         replica: Replica,
         analyst: Analyst,
         arms: dict[Role, ArmSnapshot],
@@ -88,7 +89,7 @@ class Conductor:
         secret_of: Callable[[str], bytes],
     ) -> None:
         self.clock, self.store, self.replica, self.analyst = clock, store, replica, analyst
-        self._arms = arms
+        self._arms, self._evidence = arms, evidence
         self._new_run_id, self._secret_of = new_run_id, secret_of
         self._commands = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -189,6 +190,11 @@ class Conductor:
             await self.ledger.settle(ACKNOWLEDGE_WITHIN_S)
         except StoreUnavailable as error:
             log.error("left unwritten", extra={"fields": {"event": "left_unwritten", "detail": str(error)}})
+        try:
+            async with asyncio.timeout(ACKNOWLEDGE_WITHIN_S):
+                await self.analyst.tape.write(self._evidence)
+        except TimeoutError:
+            log.error("not recorded", extra={"fields": {"event": "left_unwritten", "detail": "the recording's end"}})
 
     async def settled(self) -> None:
         """Returns when nothing that a tick began is under way."""
@@ -212,6 +218,7 @@ class Conductor:
     def _obey(self, verdict: Verdict) -> None:
         match verdict.name:
             case VerdictName.ROLL_BACK:
+                self.analyst.acts()
                 rolled = self._less_traffic(Judged(verdict=verdict), verdict)
                 self.analyst.verdict = verdict
                 self._measuring = self._spawn(self._measured(rolled))
@@ -255,6 +262,8 @@ class Conductor:
     def _begin(self, event: Event) -> None:
         """One step by the gateway itself at a time; while one is being written the next verdict waits."""
         if (self._moving is None or self._moving.done()) and self.clock.monotonic() >= self._move_after:
+            if isinstance(event, Judged) and self.rollout.state in ADVANCING:  # elsewhere nothing follows from it
+                self.analyst.acts()
             self._moving = self._spawn(self._move(event))
 
     async def _move(self, event: Event) -> None:
@@ -409,12 +418,16 @@ class Conductor:
         )
 
     async def keep_checkpoint(self) -> None:
-        """Stores the judge's state, so that a restart carries the evidence against the candidate on."""
-        state = self.analyst.checkpoint()
-        if state is None or self.ledger.is_behind:
+        """Stores the judge's state, so that a restart carries the evidence against the candidate on.
+
+        What was recorded goes first: a state that is gone on from has its beginning in the recording.
+        """
+        state, epoch = None if self.ledger.is_behind else self.analyst.checkpoint(), self.rollout.epoch
+        await self.analyst.tape.write(self._evidence)
+        if state is None:
             return
         try:
-            await self.store.checkpoint(self.rollout.epoch, state)
+            await self.store.checkpoint(epoch, state)
         except StoreUnavailable as error:
             log.error("no checkpoint", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
 

@@ -88,7 +88,7 @@ def stage(store: FakeStore | None = None, now: float = 1000.0) -> Stage:
     replica = Replica(clock, initial_snapshot(arms, model="m", key_header=None, secret=b"s"))
     analyst = Analyst(no_compare, epoch=0, answer_timeout_s=10.0, now=clock.wall())
     conductor = Conductor(
-        clock=clock, store=store, replica=replica, analyst=analyst, arms=arms,
+        clock=clock, store=store, evidence=store, replica=replica, analyst=analyst, arms=arms,
         new_run_id=lambda: f"run{next(runs)}", secret_of=lambda run_id: run_id.encode().ljust(16, b"."),
     )  # fmt: skip
     worker = ObedientWorker("w0", replica=replica)

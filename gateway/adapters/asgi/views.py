@@ -13,6 +13,8 @@ from gateway.runtime.analyst import Analyst, live_requests
 from gateway.runtime.books import NOISE
 from gateway.runtime.conductor import Applied, Conductor
 from gateway.runtime.figures import noise_figures, paired_figures
+from gateway.runtime.playback import Seen
+from gateway.runtime.replay import Replayed
 from gateway.runtime.replica import Replica
 from wire import admin
 
@@ -49,6 +51,7 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
             "judge_age_s": round(now - analyst.last_look, 3),
             "late_events": analyst.evidence.late_events,
             "incomplete_windows": analyst.evidence.incomplete_windows,
+            "evidence_left_out": analyst.tape.left_out,
             "copies": analyst.copies,
         },
     )
@@ -273,3 +276,41 @@ def command_result(applied: Applied) -> admin.CommandResult:
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 3)
+
+
+def replay(found: Replayed) -> admin.Replay:
+    """A run, judged again."""
+    return admin.Replay(
+        run_id=found.run.run_id,
+        plan_digest=found.run.plan_digest,
+        other_plan=found.plan.preset if found.plan is not None else None,
+        windows=found.windows,
+        changes=[_replayed(seen) for seen in found.changes],
+        final=_replayed(found.final) if found.final is not None else None,
+        decisions=[
+            admin.ReplayedDecision(
+                at=decision.at,
+                kind=decision.kind,
+                text=decision.text,
+                differs=None if decision.differs is None else list(decision.differs),
+            )
+            for decision in found.decisions
+        ],
+        same=found.same,
+        holes=found.holes,
+        notes=found.notes,
+        left_out=found.left_out,
+    )
+
+
+def _replayed(seen: Seen) -> admin.ReplayedVerdict:
+    verdict = seen.verdict
+    return admin.ReplayedVerdict(
+        at=seen.at,
+        weight=seen.weight,
+        verdict=verdict.name.value,
+        reason=verdict.reason,
+        metric=str(verdict.metric) if verdict.metric else None,
+        evidence=verdict.evidence,
+        text=verdict.text,
+    )

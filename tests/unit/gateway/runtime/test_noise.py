@@ -18,6 +18,7 @@ from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import State
 from gateway.core.snapshot import Answer, Pair
 from gateway.core.types import Count, Lane, Role, window_of
+from gateway.runtime.replay import Replayer
 
 NOISY = replace(
     PLAN,
@@ -254,6 +255,24 @@ def test_a_tolerance_in_the_noise_holds_the_step_whatever_else_is_proven() -> No
         assert s.conductor.rollout.weight == 1000
         assert s.analyst.verdict is not None
         assert s.analyst.verdict.reason == "noise_floor"
+
+    play(scenario)
+
+
+def test_a_replay_holds_where_the_noise_floor_held() -> None:
+    """Its pairs are in no window; what they held is in the recording."""
+
+    async def scenario(s: Stage) -> None:
+        await begin(s)
+        await healthy(s, 5)
+        feed(s, 40, differ=LEAST)
+        await healthy(s, 70)
+        assert s.conductor.rollout.state is State.HELD
+        await s.conductor.keep_checkpoint()
+        found = await Replayer(s.store, s.store).replay("run1")
+        assert ([each.kind for each in found.decisions], found.same) == (["inconclusive"], True)
+        assert "noise_floor" in [seen.verdict.reason for seen in found.changes]
+        assert not any(seen.verdict.name == "ADVANCE" for seen in found.changes)
 
     play(scenario)
 
