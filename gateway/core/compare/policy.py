@@ -178,18 +178,6 @@ def is_at_least_as_tight(new: ComparePolicy, old: ComparePolicy) -> bool:
     return not loosenings(new, old)
 
 
-def forms_pair(kind: ContentKind, policy: ContentPolicy, request: object) -> bool:
-    """Whether the answer to this decoded request is repeatable: text drawn at random makes no pair.
-
-    OpenAI's API draws unless ``temperature`` is 0 or a ``seed`` is given (its default temperature is 1).
-    """
-    if policy.sampled or kind not in (ContentKind.CHAT, ContentKind.COMPLETIONS) or not isinstance(request, dict):
-        return True
-    temperature = request.get("temperature")
-    greedy = type(temperature) in (int, float) and temperature == 0
-    return greedy or type(request.get("seed")) is int
-
-
 def _content_loosenings(new: ContentPolicy, old: ContentPolicy) -> list[str]:
     before, after = ([rule.name for rule in side.fields] for side in (old, new))
     if before != after:

@@ -14,7 +14,6 @@ from gateway.core.compare.policy import (
     ContentPolicy,
     FieldRule,
     PolicyError,
-    forms_pair,
     is_at_least_as_tight,
     loosenings,
     policy_of,
@@ -169,26 +168,6 @@ def test_other_fields_count_as_looser(other: ComparePolicy) -> None:
 def test_a_policy_is_at_least_as_tight_as_itself() -> None:
     """Where a bound came from changes nothing."""
     assert loosenings(replace(one(CONTENT), source="elsewhere"), one(CONTENT)) == []
-
-
-@pytest.mark.parametrize(
-    ("request_", "repeatable"),
-    [
-        ({"temperature": 0}, True),
-        ({"temperature": 0.0, "prompt": "x"}, True),
-        ({"temperature": 0.7, "seed": 3}, True),
-        ({"temperature": 0.7}, False),
-        ({"temperature": False}, False),
-        ({"seed": None}, False),
-        ({}, False),
-        ("no object", True),
-    ],
-)
-def test_text_drawn_at_random_makes_no_pair(request_: object, repeatable: bool) -> None:
-    """Unless the policy says that it does; what is not generated always does."""
-    assert forms_pair(ContentKind.CHAT, CONTENT, request_) is repeatable
-    assert forms_pair(ContentKind.CHAT, replace(CONTENT, sampled=True), request_)
-    assert forms_pair(ContentKind.EMBEDDINGS, CONTENT, request_)
 
 
 @given(st.floats(-1, 1), st.floats(-1, 1), st.floats(-1, 1))
