@@ -111,7 +111,7 @@ class _Walk:
             if node is None:
                 open_.pop()
             elif not self._effort.spend(1 + (node.fields.width + node.ignored.width) // _PATHS_A_VISIT):
-                text = "more places than are compared in one pair; no difference among those that were"
+                text = "more places than are compared in one pair; those beyond were not looked at"
                 self._add(REST, (), Outcome(PairKind.TOO_LARGE, text=text))
                 return
             elif not node.ignored.ends:
