@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
+from gateway.core.figures import ArmFigures, ClientFigures, FieldFigures, Figures, PairFigures, Percentiles
 from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId
 from gateway.core.recorded import figures_data, read_figures, read_verdict, verdict_data
@@ -47,6 +47,19 @@ def stored(data: dict[str, Any]) -> Any:
 def test_figures_come_back() -> None:
     """Through JSON, and from memory without it."""
     assert read_figures(stored(figures_data(FIGURES))) == FIGURES == read_figures(figures_data(FIGURES))
+
+
+def test_fields_come_back_and_figures_without_them_keep_their_form() -> None:
+    """A line of a plan without a policy for each field is the one that it always was."""
+    field = FieldFigures(
+        content="oip_infer", field="outputs.*", pairs=9, bad=2, kinds=(("tolerance", 2),), figures=(("overlap", 0.5),)
+    )
+    figures = replace(FIGURES, pairs=replace(FIGURES.pairs, fields=(field,)))
+    assert read_figures(stored(figures_data(figures))) == figures
+    assert "fields" not in figures_data(FIGURES)["pairs"]
+    broken = stored(figures_data(figures))
+    broken["pairs"]["fields"][0]["bad"] = "2"
+    assert read_figures(broken) is None
 
 
 @pytest.mark.parametrize("metric", [MetricId.LAT_P95, "recompile", None])
