@@ -122,7 +122,7 @@ def policy_of(form: Mapping[str, Any]) -> ComparePolicy:
         if name not in ContentKind.__members__.values():
             found.append(f"kinds.{name}: unknown; {', '.join(ContentKind)}")
         else:
-            kinds.append((ContentKind(name), _content_of(part, f"kinds.{name}", found)))
+            kinds.append((ContentKind(name), _content_of(part, ContentKind(name), found)))
     if not isinstance(given, Mapping):
         whole.refuse("kinds", "an object")
     source = whole.value("source") if "source" in whole else "plan"
@@ -147,7 +147,7 @@ def policy_problems(policy: ComparePolicy) -> list[str]:
                 found.append(f"{at}.{name}: {count} entries, at most {limit}")
         for number, rule in enumerate(part.fields):
             found += [f"{at}.fields[{number}].{problem}" for problem in problems(rule.rule)]
-        found += _unreachable(kind, part, at)
+        found += _unreachable(kind, part.fields, part.ignore)
     return found
 
 
@@ -200,20 +200,21 @@ def _form(policy: ContentPolicy) -> dict[str, Any]:
     }
 
 
-def _content_of(given: object, at: str, found: list[str]) -> ContentPolicy:
+def _content_of(given: object, kind: ContentKind, found: list[str]) -> ContentPolicy:
+    at, before = f"kinds.{kind}", len(found)
     form = Form(given, at, found, ("fields", "ignore", "rest", "sampled"))
     if given == {}:
         found.append(f"{at}: empty; fields, or rest: true where everything must be equal")
-    fields = []
-    for number, entry in enumerate(form.list("fields")):
-        if (rule := _field_of(entry, f"{at}.fields[{number}]", found)) is not None:
-            fields.append(rule)
-    return ContentPolicy(
-        fields=tuple(fields),
+    read = [_field_of(entry, f"{at}.fields[{n}]", found) for n, entry in enumerate(form.list("fields"))]
+    part = ContentPolicy(
+        fields=tuple(rule for rule in read if rule is not None),
         ignore=form.paths("ignore"),
         rest=form.flag("rest", True),
         sampled=form.flag("sampled", False),
     )
+    if len(found) > before:  # no policy will be built to say what else is wrong
+        found += _unreachable(kind, read, part.ignore)
+    return part
 
 
 def _field_of(entry: object, at: str, found: list[str]) -> FieldRule | None:
@@ -230,18 +231,23 @@ def _field_of(entry: object, at: str, found: list[str]) -> FieldRule | None:
     return None if path is None else FieldRule(path=path, rule=rule, datatypes=datatypes)
 
 
-def _unreachable(kind: ContentKind, part: ContentPolicy, at: str) -> list[str]:
-    """Paths that name nothing, and fields that another one, or an ignored path, leaves nothing to decide."""
+def _unreachable(kind: ContentKind, read: Sequence[FieldRule | None], ignore: tuple[Path, ...]) -> list[str]:
+    """Paths that name nothing, and fields that another one, or an ignored path, leaves nothing to decide.
+
+    read: the fields as they were written, None where one could not be understood.
+    """
+    at = f"kinds.{kind}"
     found = []
-    for number, path in enumerate(part.ignore):
+    fields = [(number, rule) for number, rule in enumerate(read) if rule is not None]
+    for number, path in enumerate(ignore):
         if (why := dead_end(kind, path)) is not None:
             found.append(f"{at}.ignore[{number}]: '{path}' can never match: {why}")
-        for rule in part.fields:
+        for _, rule in fields:
             if path == rule.path:
                 found.append(f"{at}.ignore: '{path}' is a field with a rule of its own")
             elif covers(path, rule.path):
                 found.append(f"{at}.ignore: '{path}' hides the field '{rule.path}'")
-    for number, rule in enumerate(part.fields):
+    for number, rule in fields:
         where = f"{at}.fields[{number}]"
         if (why := dead_end(kind, rule.path)) is not None:
             found.append(f"{where}.path: '{rule.path}' can never match: {why}")
@@ -254,7 +260,7 @@ def _unreachable(kind: ContentKind, part: ContentPolicy, at: str) -> list[str]:
                 found.append(f"{where}.datatypes: '{name}' {why}")
         elif unable := undecidable_types(kind, rule.path, rule.rule, rule.datatypes):
             found.append(f"{where}.rule: {rule.rule.rule} cannot compare {', '.join(unable)}")
-        for before, other in enumerate(part.fields):
+        for before, other in fields:
             shallower = len(other.path.steps) < len(rule.path.steps)
             if (before < number or shallower) and not other.datatypes and covers(other.path, rule.path):
                 found.append(f"{where}.path: '{rule.path}' is decided by fields[{before}] '{other.path}'")

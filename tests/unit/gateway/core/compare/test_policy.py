@@ -175,12 +175,17 @@ def test_nothing_is_converted(kinds: object, problem: str) -> None:
 
 def test_what_is_wrong_in_one_field_hides_nothing() -> None:
     """Types, ranges, unknown keys and what is missing, of every field at once."""
-    fields = [{**TOP_K, "k": 2.0, "overlap_min": 3, "x": 1}, {"path": "outputs.a", "rule": "cosine", "max_abs": "1"}]
+    fields = [
+        {**TOP_K, "k": 2.0, "overlap_min": 3, "x": 1},
+        {"path": "outputs.a", "rule": "cosine", "max_abs": "1"},
+        {"path": "outputs[0]", "rule": "exact"},
+    ]
     with pytest.raises(PolicyError) as error:
         policy_of({"kinds": {"oip_infer": {"fields": fields, "rest": 0}}, "more": 1})
     starts = {text.split(": ")[0].removeprefix("kinds.oip_infer.") for text in error.value.problems}
     assert starts == {
         "more", "rest", "fields[0].k", "fields[0].overlap_min", "fields[0].x", "fields[1].min", "fields[1].max_abs",
+        "fields[2].path",
     }  # fmt: skip
 
 
