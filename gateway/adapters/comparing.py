@@ -18,7 +18,7 @@ from gateway.core.snapshot import Pair
 log = logging.getLogger("gateway.comparing")
 
 MOST_PAIRS: Final = 256
-MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_BYTES: Final = 4 * 1024 * 1024
 
 Found = PairResult | NotCompared | None
 
