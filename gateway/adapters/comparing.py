@@ -6,6 +6,7 @@ waits is bounded in pairs and in bytes, and what is beyond that is refused, whic
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -56,6 +57,8 @@ class Comparing:
         if done.cancelled():
             return
         if (error := done.exception()) is not None:
-            fields = {"event": "compare_failed", "error": type(error).__name__}
-            log.error("a pair could not be compared", exc_info=error, extra={"fields": fields})
+            # Where, and not what was said: an error's own words may quote an answer.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            fields = {"event": "compare_failed", "error": type(error).__name__, "at": f"{where.name}:{where.lineno}"}
+            log.error("a pair could not be compared", extra={"fields": fields})
         found(NotCompared.FAILED if error is not None else done.result())

@@ -285,7 +285,8 @@ class Analyst:
             raised = error
         judge = self._judge or judge
         verdict = judge.verdict(now=now)
-        verdict = replace(verdict, notes=(*verdict.notes, *self.pairs.notes()))
+        if notes := self.pairs.notes():
+            verdict = replace(verdict, notes=(*verdict.notes, *notes))
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
         return verdict

@@ -56,9 +56,10 @@ class Form:
     def number(self, name: str) -> float | None:
         """None where it was refused."""
         value = self._given.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if type(value) is not int and not (isinstance(value, float) and math.isfinite(value)):
             self.refuse(name, "a number")
             return None
+        assert isinstance(value, int | float)
         return value
 
     def whole(self, name: str) -> int | None:

@@ -217,7 +217,7 @@ def _range_problem(name: str, value: Any) -> list[str]:
         return []
     low, high = _RANGES[name]
     # The negated form also refuses NaN.
-    return [f"{value} must lie between {low:g} and {high:g}"] if not low <= value <= high else []
+    return [f"{value!r:.80} must lie between {low:g} and {high:g}"] if not low <= value <= high else []
 
 
 def _or_none(value: float | None) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+import pytest
 from fakes.control import PLAN
 
 from gateway.adapters.comparing import Comparing, Found
@@ -79,8 +80,8 @@ def test_what_waits_is_bounded_in_pairs_and_bytes_and_room_comes_back() -> None:
         asyncio.run(scenario(bounds))
 
 
-def test_a_comparison_that_raises_is_counted_and_logged() -> None:
-    """Whoever waits for it hears of it: a window would stay open otherwise."""
+def test_a_comparison_that_raises_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever waits for it hears of it: a window would stay open otherwise. The log quotes nothing of an answer."""
 
     async def scenario() -> None:
         def compare(pair: Pair, plan: Plan) -> Found:
@@ -91,6 +92,11 @@ def test_a_comparison_that_raises_is_counted_and_logged() -> None:
         comparing.close()
 
     asyncio.run(scenario())
+    (record,) = caplog.records
+    assert vars(record)["fields"]["error"] == "RuntimeError"
+    assert vars(record)["fields"]["at"].startswith("compare:")
+    assert "secret" not in caplog.text
+    assert record.exc_info is None
 
 
 def test_closing_waits_for_the_one_under_way_and_drops_the_rest() -> None:
