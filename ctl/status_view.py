@@ -115,16 +115,31 @@ def _strata(strata: list[StratumView]) -> list[str]:
     return [*lines, "  shown, not required to pass; E of a class by itself at the warning holds the step"]
 
 
+def _counts(of: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(of.items()))
+
+
 def _facts(status: Status) -> list[str]:
     run, parity = status.run, status.parity
     lines: list[str] = []
-    if parity.pairs or parity.shed:
+    left_out = sum(parity.not_compared.values())
+    if parity.pairs or parity.shed or left_out:
         lines += paragraph(
             "Parity",
             f"{parity.pairs} pairs, {parity.bad} bad, min cosine {figure(parity.min_cosine, 6)},"
             f" max abs {figure(parity.max_abs, 3)}, {parity.shed} copies shed"
+            + (f", {left_out} not compared ({_counts(parity.not_compared)})" if left_out else "")
             + (f"; worst: {parity.worst}" if parity.worst else ""),
         )
+    for field in parity.fields:
+        if field.bad:
+            kinds = _counts({kind: n for kind, n in field.kinds.items() if kind != "ok"})
+            worst = ", ".join(f"{name} {value:.6g}" for name, value in field.figures.items())
+            lines += paragraph(
+                "Field",
+                f"{field.field} of {field.content}: {field.bad} of {field.pairs} pairs differ ({kinds})"
+                + (f"; worst: {worst}" if worst else ""),
+            )
     if status.noise.text:
         lines += paragraph("Noise", status.noise.text.removeprefix("noise floor: "))
     if status.paired.text:

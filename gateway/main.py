@@ -24,6 +24,7 @@ from gateway.adapters.asgi.admin import Desk, build
 from gateway.adapters.asgi.guard import Guard
 from gateway.adapters.channel import open_channel
 from gateway.adapters.clock import SystemClock
+from gateway.adapters.comparing import Comparing
 from gateway.adapters.json_lines import JsonLines
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
@@ -99,7 +100,8 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
     snapshot = initial_snapshot(arms, model=config.model, key_header=key_header, secret=secret_of(""))
     replica = Replica(clock, snapshot)
     answer_timeout_s = max(a.timeouts.total_s for a in (config.arms.baseline, config.arms.candidate)) + 1.0
-    analyst = Analyst(compare_pair, epoch=0, answer_timeout_s=answer_timeout_s, now=clock.wall())
+    comparing = Comparing(compare_pair)
+    analyst = Analyst(comparing.offer, epoch=0, answer_timeout_s=answer_timeout_s, now=clock.wall())
     conductor = Conductor(
         clock=clock,
         store=store,
@@ -152,6 +154,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
             task.cancel()
         await asyncio.wait([background[0]])
         await conductor.close()
+        comparing.close()
     await store.close()
     reserved.close()
     state.release()

@@ -27,6 +27,7 @@ from gateway.adapters.asgi.data import DataPlane
 from gateway.adapters.channel import Channel, open_channel
 from gateway.adapters.clock import SystemClock
 from gateway.adapters.json_lines import JsonLines
+from gateway.adapters.requests import asks_to_draw
 from gateway.adapters.upstream import Pool, Sweeper
 from gateway.core.snapshot import Ack, ArmSnapshot, Drain, Hello, Pair, Snapshot, WorkerSetup
 from gateway.runtime.arms import Arms
@@ -122,6 +123,7 @@ class Worker:
             writes=self._writes,
             clock=clock,
             draw=os.urandom,
+            asks_to_draw=asks_to_draw,
             answer_hold=setup.answer_hold,
         )
         self._reporter = Reporter(

@@ -142,8 +142,25 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     stratum: str | None = None
 
 
+class FieldView(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of the plan's ``compare`` over the pairs that showed it, by the kind of answer.
+
+    ``kinds`` counts the pairs by how the field went; ``figures`` are the worst of all pairs, never a mean.
+    """
+
+    content: str
+    field: str
+    pairs: int
+    bad: int
+    kinds: dict[str, int] = {}
+    figures: dict[str, float] = {}
+
+
 class ParityView(msgspec.Struct, frozen=True, kw_only=True):
-    """Compared pairs of the open run. ``min_cosine`` is over all pairs, never a mean."""
+    """Compared pairs of the open run. ``min_cosine`` is over all pairs, never a mean.
+
+    ``not_compared`` counts pairs that were left out, by reason; they are evidence for nobody.
+    """
 
     pairs: int = 0
     bad: int = 0
@@ -151,6 +168,8 @@ class ParityView(msgspec.Struct, frozen=True, kw_only=True):
     max_abs: float | None = None
     shed: int = 0
     worst: str = ""
+    fields: list[FieldView] = []
+    not_compared: dict[str, int] = {}
 
 
 class OutlookView(msgspec.Struct, frozen=True, kw_only=True):

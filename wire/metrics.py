@@ -48,7 +48,9 @@ GATEWAY_WEIGHT: Final = Metric("canary_gateway_weight", "Share of judged traffic
 GATEWAY_EPOCH: Final = Metric("canary_gateway_epoch", "Routing epoch.")
 GATEWAY_STATE: Final = Metric("canary_gateway_state", "1 for the state the rollout is in.", ("state",))
 GATEWAY_ARM_READY: Final = Metric("canary_gateway_arm_ready", "1 when the arm was ready at the last poll.", ("arm",))
-GATEWAY_PAIRS: Final = Metric("canary_gateway_pairs", "Compared pairs of answers.", ("result",))
+GATEWAY_PAIRS: Final = Metric(
+    "canary_gateway_pairs", "Pairs of answers: equal, different, or not compared.", ("result",)
+)
 GATEWAY_COPIES: Final = Metric("canary_gateway_copies", "Copies by direction and fate.", ("direction", "fate"))
 GATEWAY_EVIDENCE: Final = Metric(
     "canary_gateway_evidence", "E value against the candidate; rolled back at 1/alpha.", ("metric",)

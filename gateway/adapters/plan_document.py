@@ -223,8 +223,6 @@ def _policy(compare: Compare) -> ComparePolicy:
         return ComparePolicy(kinds=tuple(kinds.items()), source=f"plan; the kinds it does not name: {default.source}")
     except PolicyError as error:
         raise PlanError([f"compare.{problem}" for problem in error.problems]) from error
-    except (AttributeError, TypeError) as error:
-        raise PlanError([f"compare.kinds: not of the documented form: {error}"]) from error
 
 
 def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:

@@ -57,6 +57,7 @@ class GatewayCollector(Collector):
         pairs = _counter(metrics.GATEWAY_PAIRS)
         pairs.add_metric(["equal"], ever.pairs - ever.pairs_bad)
         pairs.add_metric(["different"], ever.pairs_bad)
+        pairs.add_metric(["not_compared"], ever.not_compared.total())
         yield pairs
         late = _counter(metrics.GATEWAY_LATE)
         late.add_metric([], ever.late_events)

@@ -2,13 +2,15 @@
 
 Two rules keep the numbers honest. An event belongs to the window in which its request arrived, and what becomes of a
 stream of events to the window in which it ended. A window is closed once no worker can still add to it: nothing that
-arrived before its end is open anywhere, or its end is one time-out old. What comes later is counted as late and judged
-nowhere; a window that was closed without a worker's report is counted as incomplete.
+arrived before its end is open anywhere, no pair of it is being compared, or its end is one time-out old. What comes
+later is counted as late and judged nowhere; a window closed without a worker's report is counted as incomplete.
 
 Addition commutes, so any order and grouping of reports gives the same closed windows. (Of keys the distinct ones; the
 counters of the heavy ones may differ within their bound.)
 """
 
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -131,6 +133,7 @@ class Evidence:
     closed_without: dict[str, int] = field(default_factory=dict)
     """How many without whose, for the first MOST_NAMED workers of which that is true."""
     next_window: int = field(init=False)
+    _awaited: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.next_window = self.first_window
@@ -153,6 +156,16 @@ class Evidence:
         tally[Count.PAIRS], tally[Count.PAIRS_BAD] = 1, int(bad)
         return self._count(window, (Role.CANDIDATE, lane), tally, stratum)
 
+    def await_pair(self, window: int) -> None:
+        """A pair of this window is being compared: the window waits for it, unless it is overdue."""
+        self._awaited[window] += 1
+
+    def settle_pair(self, window: int) -> None:
+        """What was awaited is known, whatever came of it."""
+        self._awaited[window] -= 1
+        if not self._awaited[window]:
+            del self._awaited[window]
+
     def expect(self, name: str) -> None:
         """A worker that is attached but has not reported yet: windows wait for its first word."""
         begin = self.first_window * self.width_s
@@ -166,7 +179,8 @@ class Evidence:
         """Yields, in order and without gaps, every window that is complete at wall time ``now``."""
         overdue = now - self.timeout_s
         complete_to = min((w.complete_to for w in self._workers.values()), default=overdue)
-        ready_to = window_of(max(complete_to, overdue), self.width_s)
+        ready_to = min(window_of(complete_to, self.width_s), min(self._awaited, default=sys.maxsize))
+        ready_to = max(ready_to, window_of(overdue, self.width_s))
         while self.next_window < ready_to:
             window = self.next_window
             self.next_window += 1

@@ -51,8 +51,26 @@ class ClientFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFigures:
+    """One field of a policy over the pairs that showed it.
+
+    content: the kind of answer. kinds: of disagreement, as in PairFigures. figures: (name, worst value) of each figure.
+    """
+
+    content: str
+    field: str
+    pairs: int
+    bad: int
+    kinds: tuple[tuple[str, int], ...]
+    figures: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairFigures:
-    """Compared pairs. kinds: how often each kind of disagreement was seen. worst_id: the request of the worst pair."""
+    """Compared pairs. kinds: how often each kind of disagreement was seen. worst_id: the request of the worst pair.
+
+    fields: those that disagreed, the most frequent first; empty for a plan without a policy for each field.
+    """
 
     pairs: int = 0
     bad: int = 0
@@ -61,6 +79,7 @@ class PairFigures:
     kinds: tuple[tuple[str, int], ...] = ()
     worst_id: str = ""
     worst: str = ""
+    fields: tuple[FieldFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gateway.core.compare.noise import CONFIDENCE, NoiseFloor, embedding_problems, judge, least_telling, upper_bound
 from gateway.core.compare.parity import ParityStats
-from gateway.core.compare.result import PairKind
+from gateway.core.compare.result import PairKind, PairResult
 from gateway.core.findings import Gap, percent, share_of
 from gateway.core.plan import MetricId, Plan
 
@@ -58,6 +58,11 @@ class Floor:
             return False
         self._bodies.add(body)
         return True
+
+    def add(self, request_id: str, result: PairResult) -> None:
+        """Counts a compared pair; those beyond the wanted number, which were under way, are not counted."""
+        if self._is_open:
+            self.stats.add(request_id, result)
 
     def gaps(self) -> list[Gap]:
         """The hold, with what lies in the noise."""

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 from gateway.core.figures import (
     ArmFigures,
     ClientFigures,
+    FieldFigures,
     Figures,
     NoiseFigures,
     PairedFigures,
@@ -39,7 +40,10 @@ T = TypeVar("T")
 
 def figures_data(figures: Figures) -> dict[str, Any]:
     """JSON-able; ``read_figures`` takes it."""
-    return asdict(figures)
+    data = asdict(figures)
+    if not figures.pairs.fields:
+        del data["pairs"]["fields"]
+    return data
 
 
 def read_figures(data: object) -> Figures | None:
@@ -114,6 +118,7 @@ def _figures(data: Data) -> Figures:
             kinds=tuple((_text(kind), _count(n)) for kind, n in pairs["kinds"]),
             worst_id=_text(pairs["worst_id"]),
             worst=_text(pairs["worst"]),
+            fields=tuple(_field(each) for each in pairs.get("fields", ())),
         ),
         shapes=_texts(data["shapes"]),
         recent_s=_number(data["recent_s"]),
@@ -132,6 +137,18 @@ def _paired(data: Data) -> PairedFigures:
     factors = {name: _maybe(data[name]) for name in ("median", "low", "high", "coverage")}
     return PairedFigures(
         pairs=_count(data["pairs"]), blocks=_count(data["blocks"]), block_s=_number(data["block_s"]), **factors
+    )
+
+
+def _field(data: object) -> FieldFigures:
+    found = _mapping(data)
+    return FieldFigures(
+        content=_text(found["content"]),
+        field=_text(found["field"]),
+        pairs=_count(found["pairs"]),
+        bad=_count(found["bad"]),
+        kinds=tuple((_text(kind), _count(n)) for kind, n in found["kinds"]),
+        figures=tuple((_text(name), _number(value)) for name, value in found["figures"]),
     )
 
 

@@ -206,11 +206,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One side of a pair. ``body`` is complete and at most ``answer_hold`` bytes."""
+    """One side of a pair. ``body`` is complete and at most ``answer_hold`` bytes.
+
+    content_type: says how much of the body is JSON where an arm does (core/compare/framing.py).
+    drawn: the request asked for text drawn at random, so that another try would answer otherwise.
+    """
 
     status: int
     content_type: str
     body: bytes
+    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

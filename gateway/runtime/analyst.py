@@ -1,8 +1,7 @@
 """The tick: reports in, windows closed, the judge asked. Whatever goes wrong in here is a HOLD that can be seen."""
 
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +9,7 @@ from gateway.core.booking import book
 from gateway.core.breaker import DEFAULT_THRESHOLD
 from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.result import NotCompared
 from gateway.core.evidence import ClosedWindow, Evidence
 from gateway.core.findings import BreakerCounts, Gap, breaker_sentence
 from gateway.core.floor import Floor, floor_of
@@ -20,6 +20,7 @@ from gateway.core.snapshot import Pair, Report
 from gateway.core.strata import count_of
 from gateway.core.types import MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
 from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
+from gateway.runtime.pairs import Compare, Pairs
 from gateway.runtime.tape import Tape
 from gateway.runtime.traffic import Traffic
 
@@ -41,9 +42,6 @@ LONGEST_STEP_BACK = 60
 
 Second = tuple[int, int, int, int]
 """(attempts, failed) of baseline and candidate in one second."""
-
-Compare = Callable[[Pair, Plan, ParityStats], bool | None]
-"""Counts one pair into the stats: True when the answers agree, False when not, None when they form no pair."""
 
 
 @dataclass(slots=True)
@@ -91,6 +89,7 @@ class EverCounted:
     tallies: dict[tuple[Role, Lane], Tally] = field(default_factory=dict)
     latencies: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
     copies: dict[str, int] = field(default_factory=dict)
+    not_compared: Counter[NotCompared] = field(default_factory=Counter)
     pairs: int = 0
     pairs_bad: int = 0
     late_events: int = 0
@@ -118,6 +117,7 @@ class Final:
     parity: ParityStats
     paired: PairedLatency
     floor: Floor | None
+    not_compared: Counter[NotCompared]
     verdict: Verdict | None
 
 
@@ -125,7 +125,6 @@ class Analyst:
     """Evidence of the present epoch and, while a run is open, its judge."""
 
     def __init__(self, compare: Compare, *, epoch: int, answer_timeout_s: float, now: float) -> None:
-        self._compare = compare
         self._answer_timeout_s = answer_timeout_s
         self._judge: Judge | None = None
         self._plan: Plan | None = None
@@ -141,9 +140,9 @@ class Analyst:
         self._seconds: list[Second] = []
         self._unjudged: deque[ClosedWindow] = deque(maxlen=MOST_UNJUDGED)
         """Closed windows that the judge has not booked: it raised, and is given them again."""
-        self._seen_bodies: dict[int, set[bytes]] = {}
         self.ever = EverCounted()
         self.traffic = Traffic(now)
+        self.pairs = Pairs(compare, self.ever)
         self._attached: set[str] = set()
         self.final: Final | None = None
         self.tape = Tape()
@@ -160,7 +159,15 @@ class Analyst:
         self._judge, self._plan = None, None
         self.tape.idle(now=now, width_s=window_s)
         if epoch != self.evidence.epoch:
-            final = Final(self.evidence, self.latencies, self.parity, self.paired, self.floor, self.verdict)
+            final = Final(
+                self.evidence,
+                self.latencies,
+                self.parity,
+                self.paired,
+                self.floor,
+                self.pairs.not_compared,
+                self.verdict,
+            )
             self._begin(epoch=epoch, now=now, window_s=window_s)
             self.floor, self.final = None, final
 
@@ -208,9 +215,9 @@ class Analyst:
         )
         for name in self._attached:
             self.evidence.expect(name)
+        self.pairs.begin(self.evidence)
         self.latencies = Latencies(RECENT_WINDOWS * window_s)
         self.compiled = {}
-        self.parity = ParityStats()
         self.paired = PairedLatency()
         self.copies = {}
         self.tripped_by, self.trip = None, None
@@ -220,7 +227,6 @@ class Analyst:
         self._unjudged.clear()
         self._failed_over = False
         self._next_second = now + 1.0
-        self._seen_bodies = {}
 
     def attach(self, worker: str) -> None:
         """A worker that will report: no window closes without it, unless it is overdue."""
@@ -266,31 +272,20 @@ class Analyst:
         """Shapes that compiled on the candidate's request path in this epoch, those that most answers met first."""
         return tuple(sorted(self.compiled, key=lambda shape: (-self.compiled[shape], shape)))
 
-    def pair(self, pair: Pair) -> None:
-        """Compares both answers to one request; identical bodies within a window count once.
+    @property
+    def parity(self) -> ParityStats:
+        """What the compared pairs of this epoch amount to."""
+        return self.pairs.stats
 
-        A pair of the baseline with itself is no evidence, whatever it shows.
-        """
+    def pair(self, pair: Pair) -> None:
+        """Both answers to one request, to be compared. Of the baseline with itself they are no evidence."""
         if self._plan is None or not self._plan.compares or pair.epoch != self.evidence.epoch:
             return
         if pair.noise:
-            if self.floor is not None and self.floor.wants(pair.window, pair.body_hash):
-                self._compare(pair, self._plan, self.floor.stats)
+            if self.floor is not None:
+                self.pairs.take_noise(pair, self._plan, self.floor)
             return
-        if pair.window < self.evidence.next_window:
-            self.ever.late_events += 1
-            return
-        seen = self._seen_bodies.setdefault(pair.window, set())
-        if pair.body_hash in seen:
-            return
-        seen.add(pair.body_hash)
-        agrees = self._compare(pair, self._plan, self.parity)
-        if agrees is not None:
-            self.ever.pairs += 1
-            self.ever.pairs_bad += int(not agrees)
-            self.evidence.add_pair(
-                epoch=pair.epoch, window=pair.window, lane=Lane.COPY, bad=not agrees, stratum=pair.stratum
-            )
+        self.pairs.take(pair, self._plan)
 
     def look(self, now: float) -> Verdict | None:
         """Closes what can be closed and judges. None while nothing is judged. Never raises.
@@ -313,7 +308,7 @@ class Analyst:
         closed = list(self.evidence.close(now))
         self.ever.incomplete_windows += self.evidence.incomplete_windows - incomplete
         for window in closed:
-            self._seen_bodies.pop(window.window, None)
+            self.pairs.forget(window.window)
         if judge is None or plan is None:
             for window in closed:
                 self.tape.closed(now, window)
@@ -334,7 +329,7 @@ class Analyst:
             raised = error
         judge = self._judge or judge
         verdict = judge.verdict(now=now, beside=beside)
-        verdict = replace(verdict, notes=(*verdict.notes, *self.evidence.notes()))
+        verdict = replace(verdict, notes=(*verdict.notes, *self.pairs.notes(), *self.evidence.notes()))
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
         return verdict if self.floor is None else replace(verdict, notes=(*verdict.notes, self.floor.sentence))

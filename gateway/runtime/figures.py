@@ -1,12 +1,16 @@
 """The figures of this moment, read from what the analyst has counted."""
 
 import math
+from collections.abc import Mapping
+from typing import Final
 
 from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import Disagreement, ParityStats
+from gateway.core.compare.result import PairKind
 from gateway.core.figures import (
     ArmFigures,
     ClientFigures,
+    FieldFigures,
     Figures,
     NoiseFigures,
     PairedFigures,
@@ -17,6 +21,9 @@ from gateway.core.floor import Floor
 from gateway.core.histogram import Histogram
 from gateway.core.types import PHASE_COUNT, Count, Lane, Role
 from gateway.runtime.analyst import Analyst, live_requests
+
+MOST_FIELDS: Final = 8
+"""Fields that are told of; a policy may have many, and who reads on has the status."""
 
 
 def figures(analyst: Analyst, now: float) -> Figures:
@@ -73,8 +80,7 @@ def _clients(analyst: Analyst) -> ClientFigures:
 
 
 def _pairs(stats: ParityStats) -> PairFigures:
-    bad = {str(kind): n for kind, n in stats.kinds.items() if n and str(kind) != "ok"}
-    kinds = tuple(sorted(bad.items(), key=lambda found: (-found[1], found[0])))
+    kinds = _bad_kinds(stats.kinds)
     worst = _worst(stats, kinds[0][0] if kinds else "")
     return PairFigures(
         pairs=stats.pairs,
@@ -84,6 +90,7 @@ def _pairs(stats: ParityStats) -> PairFigures:
         kinds=kinds,
         worst_id=worst.request_id if worst else "",
         worst=worst.detail if worst else "",
+        fields=_fields(stats),
     )
 
 
@@ -115,6 +122,27 @@ def noise_figures(floor: Floor | None) -> NoiseFigures:
         in_noise=floor.in_noise,
         sentence=floor.sentence,
     )
+
+
+def _fields(stats: ParityStats) -> tuple[FieldFigures, ...]:
+    bad = [(key, field) for key, field in stats.fields.items() if field.bad]
+    return tuple(
+        FieldFigures(
+            content=content,
+            field=name,
+            pairs=field.pairs,
+            bad=field.bad,
+            kinds=_bad_kinds(field.kinds),
+            figures=tuple((str(figure), value) for figure, value in sorted(field.figures.items())),
+        )
+        for (content, name), field in sorted(bad, key=lambda found: (-found[1].bad, found[0]))[:MOST_FIELDS]
+    )
+
+
+def _bad_kinds(kinds: Mapping[PairKind, int]) -> tuple[tuple[str, int], ...]:
+    """The most frequent first."""
+    bad = [(str(kind), n) for kind, n in kinds.items() if n and kind is not PairKind.OK]
+    return tuple(sorted(bad, key=lambda found: (-found[1], found[0])))
 
 
 def _finite(value: float | None) -> float | None:

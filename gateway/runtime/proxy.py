@@ -51,6 +51,8 @@ EVEN: Final = 5_000
 
 Draw = Callable[[int], bytes]
 """So many bytes of chance."""
+AsksToDraw = Callable[[str, bytes], bool]
+"""Whether the request with this path and body asks for text drawn at random."""
 
 
 class Proxy:
@@ -66,6 +68,7 @@ class Proxy:
         writes: Writes,
         clock: Clock,
         draw: Draw,
+        asks_to_draw: AsksToDraw,
         answer_hold: int,
     ) -> None:
         self.routing = routing
@@ -75,6 +78,7 @@ class Proxy:
         self.writes = writes
         self.clock = clock
         self.answer_hold = answer_hold
+        self.asks_to_draw = asks_to_draw
         self._draw = draw
 
     def take(self, call: Call, route: Route) -> "LiveRequest":
@@ -262,6 +266,10 @@ class LiveRequest:
     @property
     def answer_hold(self) -> int:
         return self._proxy.answer_hold
+
+    @property
+    def asks_to_draw(self) -> AsksToDraw:
+        return self._proxy.asks_to_draw
 
     def _now(self) -> float:
         return self._proxy.clock.monotonic()
@@ -476,4 +484,10 @@ class _LiveLeg:
         """This leg's answer for comparison; None when it is compressed."""
         if self.head is None or self.head.encoded:
             return None
-        return SideAnswer(status=self.head.status, content_type=self.head.content_type, body=self.body())
+        call = self.live.call
+        return SideAnswer(
+            status=self.head.status,
+            content_type=self.head.content_type,
+            body=self.body(),
+            drawn=self.live.asks_to_draw(call.path, call.outgoing.body),
+        )

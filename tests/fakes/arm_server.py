@@ -2,9 +2,10 @@
 
 ``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
 ``headers`` are added to every answer; ``turned`` answers with the vector of another text, ``noisy`` with that of
-another one each time; ``seen`` keeps what arrived, in order. ``ready_at`` decides by its number whether a readiness
-poll finds the arm ready; ``down`` is a death without a word. A request that says ``"stream": true`` gets the events of
-``stream``.
+another one each time; ``seen`` keeps what arrived, in order. Inference by the Open Inference Protocol answers with the
+vector as scores, each higher by ``nudge``, and behind the JSON where ``binary`` is set. ``ready_at`` decides by its
+number whether a readiness poll finds the arm ready; ``down`` is a death without a word. A request that says
+``"stream": true`` gets the events of ``stream``.
 """
 
 import asyncio
@@ -59,6 +60,8 @@ class ArmServer:
     headers: dict[str, str] = field(default_factory=dict)
     turned: bool = False
     noisy: bool = False
+    nudge: float = 0.0
+    binary: bool = False
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
     open: set[asyncio.Transport] = field(default_factory=set)
@@ -112,13 +115,15 @@ class ArmServer:
                 if self.ready and self.ready_at(self.polls)
                 else (503, {"state": "warming", "elapsed_s": 1.0})
             )
-        if path.startswith("/v2/models/"):
+        is_infer = path.endswith("/infer")
+        if path.startswith("/v2/models/") and not is_infer:
             identity = {**IDENTITY, "dtype": self.dtype, "identity_digest": self.dtype}
             return 200, {
                 "name": "m", "versions": ["1"], "platform": "fake", "inputs": [], "outputs": [], "parameters": identity
             }  # fmt: skip
         document = msgspec.json.decode(body)
-        text = document["input"] if isinstance(document["input"], str) else document["input"][0]
+        given = document["inputs"][0]["data"] if is_infer else document["input"]
+        text = given if isinstance(given, str) else given[0]
         self.seen.append(
             Seen(
                 request_id=headers.get("x-request-id", ""),
@@ -132,6 +137,8 @@ class ArmServer:
             return 200, msgspec.Raw(self.garbage)
         if status != 200:
             return status, {"error": {"message": "no", "type": "t", "code": "shape_not_served", "param": None}}
+        if is_infer:
+            return 200, self._scores(text)
         return 200, {
             "object": "list",
             "data": [{"object": "embedding", "index": 0, "embedding": vector(self._said(text))}],
@@ -143,6 +150,25 @@ class ArmServer:
         if self.noisy:
             return f"{text} {len(self.seen)}"
         return f"{text}?" if self.turned else text
+
+    def _scores(self, text: str) -> Any:
+        import numpy as np
+
+        raw = base64.b64decode(vector(text + "?" if self.turned else text))
+        scores = np.frombuffer(raw, "<f4") + np.float32(self.nudge)
+        output = {"name": "scores", "datatype": "FP32", "shape": [1, DIMENSION]}
+        if not self.binary:
+            return {"model_name": "m", "outputs": [{**output, "data": scores.tolist()}]}
+        raw = scores.astype("<f4").tobytes()
+        return Framed({"model_name": "m", "outputs": [{**output, "parameters": {"binary_data_size": len(raw)}}]}, raw)
+
+
+@dataclass(frozen=True)
+class Framed:
+    """An answer whose tensors follow its JSON."""
+
+    head: Any
+    raw: bytes
 
 
 def vector(text: str) -> str:
@@ -191,10 +217,16 @@ class _Connection(asyncio.Protocol):
             script = self._arm.stream(self._arm.seen[-1].text)
             asyncio.get_running_loop().call_later(script.first_s, self._event, script, 1)
             return
-        body = msgspec.json.encode(document)
+        content_type = "application/json"
+        if isinstance(document, Framed):
+            json_part = msgspec.json.encode(document.head)
+            body = json_part + document.raw
+            content_type = f"application/octet-stream\r\ninference-header-content-length: {len(json_part)}"
+        else:
+            body = msgspec.json.encode(document)
         more = "".join(f"{name}: {value}\r\n" for name, value in self._arm.headers.items())
         head = (
-            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{more}\r\n"
+            f"HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {len(body)}\r\n{more}\r\n"
         ).encode()
         if self._arm.delay_s and self._path.startswith("/v1/"):
             asyncio.get_running_loop().call_later(self._arm.delay_s, self._write, head + body)

@@ -21,6 +21,8 @@ from gateway.runtime.writes import Writes
 
 HOLD: Final = 1000
 """Bytes up to which an answer is held."""
+DRAWN: Final = b"temperature 1"
+"""The body of a request that asks for text drawn at random."""
 
 
 class Stage:
@@ -58,6 +60,7 @@ class Stage:
             writes=self.writes,
             clock=self.clock,
             draw=lambda n: b"k" * n,
+            asks_to_draw=lambda path, body: body == DRAWN,
             answer_hold=HOLD,
         )
         self.follow(**changes)

@@ -1,4 +1,4 @@
-"""A bounded open loop of embedding requests in a thread: counts answers, keeps the first unexpected one."""
+"""A bounded open loop of inference requests in a thread: counts answers, keeps the first unexpected one."""
 
 import itertools
 import threading
@@ -13,6 +13,7 @@ class SteadyLoad:
     """``rate`` requests a second until left, at most ``limit``. ``statuses`` counts what clients saw.
 
     stream: ask for events.
+    infer: by the Open Inference Protocol, not as OpenAI embeddings.
     tenants: so many take turns and name themselves in the header x-tenant (acme-0 and so on); 0: nobody does.
     """
 
@@ -25,7 +26,10 @@ class SteadyLoad:
         limit: int = 20_000,
         tenants: int = 0,
         stream: bool = False,
+        infer: bool = False,
     ) -> None:
+        self._path = "/v2/models/m/infer" if infer else "/v1/embeddings"
+        self._infer = infer
         self._url, self._rate, self._limit = url, rate / clients, limit // clients
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(clients)]
@@ -53,10 +57,13 @@ class SteadyLoad:
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     return
                 due += 1.0 / self._rate
-                body = {"model": "m", "input": f"text {number} {i}", **self._asked}
+                text = f"text {number} {i}"
+                body: dict[str, object] = {"model": "m", "input": text, **self._asked}
+                if self._infer:
+                    body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [text]}]}
                 headers = {"x-tenant": f"acme-{next(self._turn) % self._tenants}"} if self._tenants else {}
                 try:
-                    seen: object = client.post("/v1/embeddings", json=body, headers=headers).status_code
+                    seen: object = client.post(self._path, json=body, headers=headers).status_code
                 except httpx.HTTPError as error:
                     seen = type(error).__name__
                 with self._lock:

@@ -185,7 +185,9 @@ def _row(row: MetricRow) -> admin.MetricView:
 
 
 def _parity(analyst: Analyst, ended: bool) -> admin.ParityView:
-    stats = analyst.final.parity if ended and analyst.final else analyst.parity
+    final = analyst.final if ended else None
+    stats = final.parity if final else analyst.parity
+    not_compared = final.not_compared if final else analyst.pairs.not_compared
     return admin.ParityView(
         pairs=stats.pairs,
         bad=stats.bad,
@@ -193,6 +195,18 @@ def _parity(analyst: Analyst, ended: bool) -> admin.ParityView:
         max_abs=stats.max_abs,
         shed=sum(n for key, n in analyst.copies.items() if _is_shed(*key.split(":"))),
         worst=stats.sentence(),
+        fields=[
+            admin.FieldView(
+                content=content,
+                field=field,
+                pairs=seen.pairs,
+                bad=seen.bad,
+                kinds={str(kind): n for kind, n in sorted(seen.kinds.items())},
+                figures={str(figure): value for figure, value in sorted(seen.figures.items())},
+            )
+            for (content, field), seen in sorted(stats.fields.items())
+        ],
+        not_compared={str(why): n for why, n in sorted(not_compared.items())},
     )
 
 

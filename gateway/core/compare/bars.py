@@ -101,7 +101,8 @@ def raised(rule: Rule, figures: Figures, margin: float) -> Rule:
 def _same_figures(rule: Rule, measured: Rule) -> bool:
     """Both rules compute the same figures from a pair, whatever their bounds."""
     if isinstance(rule, TopK) and isinstance(measured, TopK):
-        return (rule.k, rule.rank_by) == (measured.k, measured.rank_by)
+        ranked = rule.rank_min is None or measured.rank_min is not None  # what is not asked for is not computed
+        return ranked and (rule.k, rule.rank_by) == (measured.k, measured.rank_by)
     if isinstance(rule, TokenPrefix) and isinstance(measured, TokenPrefix):
         return rule.unit is measured.unit
     if isinstance(rule, Json) and isinstance(measured, Json):

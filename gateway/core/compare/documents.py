@@ -1,8 +1,10 @@
 """Two whole answers under one policy: every field by its rule, and everything else structure by structure.
 
-Both trees are walked together, without recursion and to a fixed depth, so no answer can exhaust anything. A place that
-a field rule names is compared by the first such rule; an ignored place and all below it is skipped, on one arm alone
-too; the rest must be equal. A policy whose fields appear on neither arm has compared nothing, and that is a failure.
+Both trees are walked together, without recursion, to a fixed depth and with a fixed effort, so no answer can exhaust
+anything. A place that a field rule names is compared by the first such rule; an ignored place and all below it is
+skipped, on one arm alone too; the rest must be equal. A policy whose fields appear on neither arm has compared nothing,
+and that is a failure; a field that both leave out of an object that holds it otherwise, or that both have none of, is
+equal.
 """
 
 import math
@@ -20,6 +22,12 @@ from gateway.core.compare.rules import AbsRel, Cosine, Exact, Json, Label, Rule,
 from gateway.core.compare.texts import token_prefix
 
 MAX_DEPTH: Final = 64
+MAX_EFFORT: Final = 40_000
+"""Places of a pair that are visited, about 10 µs each. Deterministic, where a clock would not be."""
+_RULE_EFFORT: Final = 10
+"""A rule costs as much as so many visits, whatever the place holds."""
+_PATHS_A_VISIT: Final = 8
+"""Looking for so many paths costs as much as one visit."""
 _SEVERAL: Final = 2
 
 Place = tuple[Step, ...]
@@ -27,7 +35,7 @@ Place = tuple[Step, ...]
 
 def compare(policy: ContentPolicy, baseline: object, candidate: object) -> PairComparison:
     """Compares two decoded answers. One result for each field that was seen, then one for the rest."""
-    walk = _Walk(policy)
+    walk = _Walk(policy, _Effort())
     walk.run(baseline, candidate)
     return PairComparison(tuple(walk.results()))
 
@@ -67,11 +75,26 @@ class _Node:
     ignored: Sightings
 
 
+class _Effort:
+    """What may still be spent on a pair."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_EFFORT
+
+    def spend(self, amount: int) -> bool:
+        """False when there is nothing left."""
+        self.left -= amount
+        return self.left >= 0
+
+
 class _Walk:
     """One comparison under way. ``fields`` are the rules' paths, numbered as in the policy."""
 
-    def __init__(self, policy: ContentPolicy) -> None:
+    def __init__(self, policy: ContentPolicy, effort: _Effort) -> None:
         self._policy = policy
+        self._effort = effort
         self._paths = tuple(rule.path for rule in policy.fields)
         self._found: dict[str, _Found] = {}
         self._named = frozenset(
@@ -79,12 +102,20 @@ class _Walk:
         )
 
     def run(self, baseline: object, candidate: object) -> None:
-        open_ = [_Node((), baseline, candidate, Sightings(self._paths), Sightings(self._policy.ignore))]
+        # Children are made one by one and visited in order: the first of several equally bad places is shown, and what
+        # the effort does not reach is not even made.
+        root = _Node((), baseline, candidate, Sightings(self._paths), Sightings(self._policy.ignore))
+        open_: list[Iterator[_Node]] = [iter([root])]
         while open_:
-            node = open_.pop()
-            if not node.ignored.ends:
-                # Children are visited in order, so that the first of several equally bad places is shown.
-                open_.extend(reversed(list(self._visit(node))))
+            node = next(open_[-1], None)
+            if node is None:
+                open_.pop()
+            elif not self._effort.spend(1 + (node.fields.width + node.ignored.width) // _PATHS_A_VISIT):
+                text = "more places than are compared in one pair; those beyond were not looked at"
+                self._add(REST, (), Outcome(PairKind.TOO_LARGE, text=text))
+                return
+            elif not node.ignored.ends:
+                open_.append(self._visit(node))
 
     def results(self) -> Iterator[FieldResult]:
         """In the policy's order. A field that neither arm showed has no result, unless none of them was shown."""
@@ -107,12 +138,15 @@ class _Walk:
     def _visit(self, node: _Node) -> Iterator[_Node]:
         rule = self._rule_at(node)
         if rule is not None:
-            self._add(rule.name, node.place, apply(rule.rule, node.baseline, node.candidate))
+            self._effort.spend(_RULE_EFFORT)
+            self._add(rule.name, node.place, apply(rule.rule, node.baseline, node.candidate, self._effort))
         elif not self._matters(node.fields):
             return
         elif len(node.place) >= MAX_DEPTH:
             text = f"nested deeper than {MAX_DEPTH} levels, not compared"
             self._add(REST, node.place, Outcome(PairKind.UNDECODABLE, text=text))
+        elif node.place and node.fields.leads_on and _are_empty(node.baseline, node.candidate):
+            self._add(self._charged(node), node.place, Outcome(PairKind.OK))
         elif isinstance(node.baseline, dict) and isinstance(node.candidate, dict):
             yield from self._keys(node, node.baseline, node.candidate)
         elif isinstance(node.baseline, list) and isinstance(node.candidate, list):
@@ -128,6 +162,11 @@ class _Walk:
         return next((rule for rule in rules if rule.applies_to(node.baseline, node.candidate)), None)
 
     def _keys(self, node: _Node, baseline: dict[str, object], candidate: dict[str, object]) -> Iterator[_Node]:
+        if node.place and self._policy.rest:
+            # A message that calls tools has no text: as long as the rest of it is compared, that is agreement.
+            for number, key in node.fields.last_keys(self._paths):
+                if key not in baseline and key not in candidate:
+                    self._add(self._policy.fields[number].name, node.place, Outcome(PairKind.OK))
         for key in sorted(baseline.keys() | candidate.keys()):
             child = self._child(node, key, baseline.get(key), candidate.get(key))
             if key in baseline and key in candidate:
@@ -136,6 +175,7 @@ class _Walk:
                 arm, kind = ("candidate", PairKind.MISSING) if key in baseline else ("baseline", PairKind.UNEXPECTED)
                 other = "baseline" if arm == "candidate" else "candidate"
                 text = f"missing on the {arm}, present on the {other}"
+                self._effort.spend(1)
                 self._add(self._charged(child), child.place, Outcome(kind, text=text))
 
     def _elements(self, node: _Node, baseline: list[object], candidate: list[object]) -> Iterator[_Node]:
@@ -168,16 +208,16 @@ class _Walk:
         self._found.setdefault(name, _Found()).add(place, outcome)
 
 
-def apply(rule: Rule, baseline: object, candidate: object) -> Outcome:
-    """One rule on one place."""
+def apply(rule: Rule, baseline: object, candidate: object, effort: _Effort | None = None) -> Outcome:
+    """One rule on one place. ``effort``: what the pair may still cost, a whole pair's where it is not given."""
     for arm, value in (("baseline", baseline), ("candidate", candidate)):
         if isinstance(value, Unreadable):
             return Outcome(value.kind, text=f"{arm}: {value.text}")
     match rule:
         case Exact():
-            return json_equal((), baseline, candidate)
+            return json_equal((), baseline, candidate, effort)
         case Json(ignore=ignore):
-            return json_equal(ignore, baseline, candidate)
+            return json_equal(ignore, baseline, candidate, effort)
         case AbsRel():
             return abs_rel(rule, baseline, candidate)
         case Cosine():
@@ -190,9 +230,9 @@ def apply(rule: Rule, baseline: object, candidate: object) -> Outcome:
             return token_prefix(rule, baseline, candidate)
 
 
-def json_equal(ignore: tuple[Path, ...], baseline: object, candidate: object) -> Outcome:
+def json_equal(ignore: tuple[Path, ...], baseline: object, candidate: object, effort: _Effort | None = None) -> Outcome:
     """Two trees as one outcome; its figure counts the places that differ."""
-    walk = _Walk(ContentPolicy(fields=(), ignore=ignore, rest=True))
+    walk = _Walk(ContentPolicy(fields=(), ignore=ignore, rest=True), effort or _Effort())
     walk.run(baseline, candidate)
     return walk.outcome()
 
@@ -216,6 +256,11 @@ def leaf(baseline: object, candidate: object) -> Outcome:
     if isinstance(baseline, str | bytes) and isinstance(candidate, str | bytes):
         text += f" (baseline of length {len(baseline)}, candidate of length {len(candidate)})"
     return Outcome(PairKind.TOLERANCE, {Figure.DIFFERENCES: 1}, f"{text}; must be equal")
+
+
+def _are_empty(baseline: object, candidate: object) -> bool:
+    """Two empty lists, or two empty objects."""
+    return type(baseline) is type(candidate) and isinstance(baseline, list | dict) and not baseline and not candidate
 
 
 def _plainly_equal(baseline: list[object], candidate: list[object]) -> bool:

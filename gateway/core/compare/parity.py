@@ -26,8 +26,7 @@ class Disagreement:
 
     def badness(self) -> tuple[bool, float, str]:
         """Sorts worst first: what could not be compared at all, then the smallest cosine; ties by id."""
-        comparable = self.min_cosine is not None
-        return comparable, self.min_cosine if self.min_cosine is not None else 0.0, self.request_id
+        return self.kind is PairKind.TOLERANCE, 1.0 if self.min_cosine is None else self.min_cosine, self.request_id
 
 
 class FieldStats:

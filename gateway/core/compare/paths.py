@@ -11,6 +11,7 @@ and everything below it. There is no descent at any depth: a policy says which p
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,6 +118,18 @@ class Sightings:
     def below(self) -> tuple[int, ...]:
         """Numbers of the paths that name a place below this one."""
         return tuple(number for number, _ in self._alive)
+
+    @property
+    def width(self) -> int:
+        """How many paths have to be looked at for each place below this one."""
+        return len(self._alive)
+
+    def last_keys(self, paths: tuple[Path, ...]) -> Iterator[tuple[int, str]]:
+        """(number, key) of the paths that would end one step below this place, at a key by its name."""
+        for number, matched in self._alive:
+            steps = paths[number].steps
+            if matched == len(steps) - 1 and isinstance(step := steps[matched], str):
+                yield number, step
 
     def after(self, paths: tuple[Path, ...], step: Step) -> "Sightings":
         """The same for the place one step further. ``paths`` must be those of the beginning."""

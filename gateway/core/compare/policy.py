@@ -11,8 +11,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from gateway.core.compare.content import DATATYPES, Tensor, Unreadable
-from gateway.core.compare.paths import Path, PathError, parse
+from gateway.core.compare.content import Tensor, Unreadable
+from gateway.core.compare.forms import Form, FormError
+from gateway.core.compare.paths import Path
+from gateway.core.compare.reach import DECLARED, covers, dead_end, undecidable_types, unfit_types
 from gateway.core.compare.rules import Rule, canonical, loosened, problems, rule_of
 
 REST: Final = "(rest)"
@@ -111,27 +113,24 @@ def policy_of_text(text: str) -> ComparePolicy:
 
 
 def policy_of(form: Mapping[str, Any]) -> ComparePolicy:
-    """The policy of a canonical form. PolicyError with every problem, each under its path in the form."""
+    """The policy of a canonical form, read strictly. PolicyError with every problem, each under its path."""
     found: list[str] = []
+    whole = Form(form, "", found, ("kinds", "source"))
     kinds = []
-    for name, part in form.get("kinds", {}).items():
-        try:
-            kind = ContentKind(name)
-        except ValueError:
+    given = whole.value("kinds") if "kinds" in whole else {}
+    for name, part in (given if isinstance(given, Mapping) else {}).items():
+        if name not in ContentKind.__members__.values():
             found.append(f"kinds.{name}: unknown; {', '.join(ContentKind)}")
-            continue
-        fields = []
-        for number, entry in enumerate(part.get("fields", ())):
-            try:
-                fields.append(_field_of(entry))
-            except (ValueError, KeyError, TypeError) as error:
-                found.append(f"kinds.{name}.fields[{number}]: {error}")
-        ignore = _paths(part.get("ignore", ()), f"kinds.{name}.ignore", found)
-        flags = {flag: part[flag] for flag in ("rest", "sampled") if flag in part}
-        kinds.append((kind, ContentPolicy(fields=tuple(fields), ignore=ignore, **flags)))
+        else:
+            kinds.append((ContentKind(name), _content_of(part, ContentKind(name), found)))
+    if not isinstance(given, Mapping):
+        whole.refuse("kinds", "an object")
+    source = whole.value("source") if "source" in whole else "plan"
+    if not isinstance(source, str):
+        whole.refuse("source", "a text")
     if found:
         raise PolicyError(found)
-    return ComparePolicy(kinds=tuple(kinds), source=form.get("source", "plan"))
+    return ComparePolicy(kinds=tuple(kinds), source=str(source))
 
 
 def policy_problems(policy: ComparePolicy) -> list[str]:
@@ -146,14 +145,9 @@ def policy_problems(policy: ComparePolicy) -> list[str]:
         for limit, count, name in ((MAX_FIELDS, len(part.fields), "fields"), (MAX_IGNORED, len(part.ignore), "ignore")):
             if count > limit:
                 found.append(f"{at}.{name}: {count} entries, at most {limit}")
-        hidden = {str(path) for path in part.ignore} & {str(rule.path) for rule in part.fields}
-        found += [f"{at}.ignore: '{path}' is a field with a rule of its own" for path in sorted(hidden)]
         for number, rule in enumerate(part.fields):
             found += [f"{at}.fields[{number}].{problem}" for problem in problems(rule.rule)]
-            unknown = sorted(set(rule.datatypes) - DATATYPES)
-            found += [
-                f"{at}.fields[{number}].datatypes: '{u}' is none of {', '.join(sorted(DATATYPES))}" for u in unknown
-            ]
+        found += _unreachable(kind, part.fields, part.ignore)
     return found
 
 
@@ -176,18 +170,6 @@ def loosenings(new: ComparePolicy, old: ComparePolicy) -> list[str]:
 def is_at_least_as_tight(new: ComparePolicy, old: ComparePolicy) -> bool:
     """Every pair that fails under ``old`` fails under ``new``: what a change to an open run must satisfy."""
     return not loosenings(new, old)
-
-
-def forms_pair(kind: ContentKind, policy: ContentPolicy, request: object) -> bool:
-    """Whether the answer to this decoded request is repeatable: text drawn at random makes no pair.
-
-    OpenAI's API draws unless ``temperature`` is 0 or a ``seed`` is given (its default temperature is 1).
-    """
-    if policy.sampled or kind not in (ContentKind.CHAT, ContentKind.COMPLETIONS) or not isinstance(request, dict):
-        return True
-    temperature = request.get("temperature")
-    greedy = type(temperature) in (int, float) and temperature == 0
-    return greedy or type(request.get("seed")) is int
 
 
 def _content_loosenings(new: ContentPolicy, old: ContentPolicy) -> list[str]:
@@ -218,18 +200,69 @@ def _form(policy: ContentPolicy) -> dict[str, Any]:
     }
 
 
-def _field_of(entry: Mapping[str, Any]) -> FieldRule:
-    given = dict(entry)
-    path = parse(given.pop("path"))
-    datatypes = tuple(sorted(given.pop("datatypes", ())))
-    return FieldRule(path=path, rule=rule_of(given), datatypes=datatypes)
+def _content_of(given: object, kind: ContentKind, found: list[str]) -> ContentPolicy:
+    at, before = f"kinds.{kind}", len(found)
+    form = Form(given, at, found, ("fields", "ignore", "rest", "sampled"))
+    if given == {}:
+        found.append(f"{at}: empty; fields, or rest: true where everything must be equal")
+    read = [_field_of(entry, f"{at}.fields[{n}]", found) for n, entry in enumerate(form.list("fields"))]
+    part = ContentPolicy(
+        fields=tuple(rule for rule in read if rule is not None),
+        ignore=form.paths("ignore"),
+        rest=form.flag("rest", True),
+        sampled=form.flag("sampled", False),
+    )
+    if len(found) > before:  # no policy will be built to say what else is wrong
+        found += _unreachable(kind, read, part.ignore)
+    return part
 
 
-def _paths(texts: Sequence[str], at: str, found: list[str]) -> tuple[Path, ...]:
-    paths = []
-    for text in texts:
-        try:
-            paths.append(parse(text))
-        except PathError as error:
-            found.append(f"{at}: {error}")
-    return tuple(paths)
+def _field_of(entry: object, at: str, found: list[str]) -> FieldRule | None:
+    if not isinstance(entry, Mapping):
+        found.append(f"{at}: {entry!r:.80} must be an object with path and rule")
+        return None
+    form = Form(entry, at, found, entry.keys())
+    path, datatypes = form.one_path("path"), tuple(sorted(form.texts("datatypes")))
+    try:
+        rule = rule_of({name: value for name, value in entry.items() if name not in ("path", "datatypes")}, at)
+    except FormError as error:
+        found += error.problems
+        return None
+    return None if path is None else FieldRule(path=path, rule=rule, datatypes=datatypes)
+
+
+def _unreachable(kind: ContentKind, read: Sequence[FieldRule | None], ignore: tuple[Path, ...]) -> list[str]:
+    """Paths that name nothing, and fields that another one, or an ignored path, leaves nothing to decide.
+
+    read: the fields as they were written, None where one could not be understood.
+    """
+    at = f"kinds.{kind}"
+    found = []
+    fields = [(number, rule) for number, rule in enumerate(read) if rule is not None]
+    for number, path in enumerate(ignore):
+        if (why := dead_end(kind, path)) is not None:
+            found.append(f"{at}.ignore[{number}]: '{path}' can never match: {why}")
+        for _, rule in fields:
+            if path == rule.path:
+                found.append(f"{at}.ignore: '{path}' is a field with a rule of its own")
+            elif covers(path, rule.path):
+                found.append(f"{at}.ignore: '{path}' hides the field '{rule.path}'")
+    for number, rule in fields:
+        where = f"{at}.fields[{number}]"
+        if (why := dead_end(kind, rule.path)) is not None:
+            found.append(f"{where}.path: '{rule.path}' can never match: {why}")
+            continue
+        if unfit := unfit_types(kind, rule.path, rule.datatypes):
+            for name in unfit:
+                why = f"is had by no tensor of {kind} at '{rule.path}'"
+                if name not in DECLARED:
+                    why = f"is none of {', '.join(sorted(DECLARED))}"
+                found.append(f"{where}.datatypes: '{name}' {why}")
+        elif unable := undecidable_types(kind, rule.path, rule.rule, rule.datatypes):
+            found.append(f"{where}.rule: {rule.rule.rule} cannot compare {', '.join(unable)}")
+        for before, other in fields:
+            shallower = len(other.path.steps) < len(rule.path.steps)
+            if (before < number or shallower) and not other.datatypes and covers(other.path, rule.path):
+                found.append(f"{where}.path: '{rule.path}' is decided by fields[{before}] '{other.path}'")
+                break
+    return found

@@ -2,10 +2,12 @@
 
 Ties are no disagreement. Where elements share the k-th score, any of them may be counted among the k best, so the
 choice that agrees most is taken; a row's best label is any that has the highest score.
+
+All rows are looked at together: an answer may have a hundred thousand of them.
 """
 
-import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,65 +17,67 @@ from gateway.core.compare.numbers import read, shown
 from gateway.core.compare.result import Figure, Outcome, PairKind
 from gateway.core.compare.rules import Label, RankBy, TopK
 
+Mask = NDArray[np.bool_]
+
+_AT_ONCE: Final = 1 << 20
+"""Pairs of elements that are held in memory at a time."""
+
 
 def top_k(rule: TopK, baseline: object, candidate: object) -> Outcome:
-    """Smallest overlap and smallest rank correlation over the rows of the last axis."""
+    """Smallest overlap over the rows of the last axis, and smallest rank correlation where the rule asks for one."""
     both = read(baseline, candidate)
     if isinstance(both, Outcome):
         return both
     if (problem := _unfit(rule.rule, both[0])) is not None:
         return problem
-    worst_overlap, worst_rank = (1.0, 0), (1.0, 0)
-    rows = [side.values.reshape(-1, side.shape[-1]) for side in both]
-    for number, (left, right) in enumerate(zip(rows[0], rows[1], strict=True)):
-        ours, theirs = best_of_both(left, right, rule.k)
-        overlap = len(np.intersect1d(ours, theirs)) / len(ours)
-        union = np.union1d(ours, theirs)
-        worst_overlap = min(worst_overlap, (overlap, number))
-        worst_rank = min(worst_rank, (correlation(rule.rank_by, left[union], right[union]), number))
-    figures: dict[Figure, float] = {Figure.OVERLAP: worst_overlap[0], Figure.RANK: worst_rank[0]}
+    left, right = (_as_ranked(side) for side in both)
+    ours, theirs = best_of_both(left, right, rule.k)
+    overlaps = (ours & theirs).sum(axis=1) / min(rule.k, left.shape[1])
+    found = [(Figure.OVERLAP, f"the {rule.k} best overlap by", overlaps, rule.overlap_min)]
+    if rule.rank_min is not None:
+        ranks = _correlations(rule.rank_by, left, right, ours | theirs)
+        found.append((Figure.RANK, f"rank correlation ({rule.rank_by})", ranks, rule.rank_min))
+    figures: dict[Figure, float] = {}
     broken = []
-    for what, (value, number), bound in (
-        (f"the {rule.k} best overlap by", worst_overlap, rule.overlap_min),
-        (f"rank correlation ({rule.rank_by})", worst_rank, rule.rank_min),
-    ):
-        if bound is not None and value < bound:
-            where = f" in row {number}" if len(rows[0]) > 1 else ""
+    for figure, what, values, bound in found:
+        worst = int(np.argmin(values))
+        value = figures[figure] = float(values[worst])
+        if value < bound:
+            where = f" in row {worst}" if len(values) > 1 else ""
             broken.append(f"{what} {shown(value, bound)}{where}, must be at least {bound:.15g}")
     return Outcome(PairKind.TOLERANCE if broken else PairKind.OK, figures, "; ".join(broken))
 
 
-def best_of_both(left: Array, right: Array, k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of the k best of two rows (all when there are fewer), tied ones chosen to agree, then by index."""
-    k = min(k, len(left))
-    sure_l, tied_l = _sure_and_tied(left, k)
-    sure_r, tied_r = _sure_and_tied(right, k)
-    free_l, free_r = k - len(sure_l), k - len(sure_r)
+def best_of_both(left: Array, right: Array, k: int) -> tuple[Mask, Mask]:
+    """Of rows [n, d]: which are the k best (all when there are fewer), tied ones chosen to agree, then by index."""
+    k = min(k, left.shape[1])
+    (sure_l, tied_l), (sure_r, tied_r) = (_sure_and_tied(side, k) for side in (left, right))
+    free_l, free_r = k - sure_l.sum(axis=1), k - sure_r.sum(axis=1)
     # A tied element that the other side surely holds costs one free place and is shared; one tied on both costs two.
-    take_l = np.intersect1d(tied_l, sure_r)[:free_l]
-    take_r = np.intersect1d(tied_r, sure_l)[:free_r]
-    shared = np.intersect1d(tied_l, tied_r)[: min(free_l - len(take_l), free_r - len(take_r))]
-    return (
-        _filled(np.concatenate([sure_l, take_l, shared]), tied_l, k),
-        _filled(np.concatenate([sure_r, take_r, shared]), tied_r, k),
-    )
+    take_l, take_r = _first(tied_l & sure_r, free_l), _first(tied_r & sure_l, free_r)
+    left_over = np.minimum(free_l - take_l.sum(axis=1), free_r - take_r.sum(axis=1))
+    shared = _first(tied_l & tied_r, left_over)
+    return _filled(sure_l | take_l | shared, tied_l, k), _filled(sure_r | take_r | shared, tied_r, k)
 
 
-def correlation(by: RankBy, left: Array, right: Array) -> float:
-    """Rank correlation of two equally long rows, -1 to 1.
+def correlation(by: RankBy, left: Array, right: Array) -> NDArray[np.float64]:
+    """Rank correlation of each two rows of [n, d], -1 to 1.
 
     Where there is no order to compare it is 1 for two rows without order (all equal, or one element) and 0 when only
     one row has an order.
     """
-    if len(left) < 2:
-        return 1.0
-    one, other = (_kendall_terms(row) if by is RankBy.KENDALL else _mid_ranks(row) for row in (left, right))
-    one_size, other_size = float(np.sum(one * one)), float(np.sum(other * other))
-    if not one_size or not other_size:
-        return 1.0 if one_size == other_size else 0.0
-    # For Kendall these are signs of all pairs: the quotient is tau-b. For Spearman they are centred ranks.
-    found = float(np.sum(one * other)) / math.sqrt(one_size * other_size)
-    return min(1.0, max(-1.0, found))
+    one, other = (_signs(side) for side in (left, right))
+    if by is RankBy.SPEARMAN:
+        # Above minus below is twice the rank, ties at their mean, centred on zero.
+        one, other = one.sum(axis=2, keepdims=True), other.sum(axis=2, keepdims=True)
+    # For Kendall these are signs of all pairs, so the quotient is tau-b.
+    product, one_size, other_size = (
+        np.einsum("nij,nij->n", a, b, dtype=np.float64) for a, b in ((one, other), (one, one), (other, other))
+    )
+    same = np.where(one_size == other_size, 1.0, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = product / np.sqrt(one_size * other_size)
+    return np.clip(np.where((one_size == 0) | (other_size == 0), same, found), -1.0, 1.0)
 
 
 def label(rule: Label, baseline: object, candidate: object) -> Outcome:
@@ -106,25 +110,48 @@ def _unfit(name: str, side: Tensor) -> Outcome | None:
     return None
 
 
-def _sure_and_tied(row: Array, k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices above the k-th score, and those that share it."""
-    kth = np.partition(row, len(row) - k)[len(row) - k]
-    return np.flatnonzero(row > kth), np.flatnonzero(row == kth)
+def _as_ranked(side: Tensor) -> Array:
+    """Rows [n, d]; integers beyond 64 bits by their place in the order, which is all that counts here."""
+    rows = side.values.reshape(-1, side.shape[-1])
+    if rows.dtype != object:
+        return rows
+    places: Array = np.unique(rows, return_inverse=True)[1]
+    return places.reshape(rows.shape)
 
 
-def _filled(chosen: NDArray[np.intp], tied: NDArray[np.intp], k: int) -> NDArray[np.intp]:
-    rest = np.setdiff1d(tied, chosen)[: k - len(chosen)]
-    return np.concatenate([chosen, rest])
+def _correlations(by: RankBy, left: Array, right: Array, chosen: Mask) -> NDArray[np.float64]:
+    """Rank correlation of each two rows over the chosen elements alone."""
+    found = np.empty(len(left))
+    sizes = chosen.sum(axis=1)
+    for size in np.unique(sizes).tolist():
+        for rows in _portions(np.flatnonzero(sizes == size), max(1, _AT_ONCE // (size * size))):
+            one, other = (side[rows][chosen[rows]].reshape(len(rows), size) for side in (left, right))
+            found[rows] = correlation(by, one, other)
+    return found
 
 
-def _kendall_terms(row: Array) -> NDArray[np.float64]:
-    above, below = np.triu_indices(len(row), 1)
-    return np.asarray(row[above] > row[below], dtype=np.float64) - np.asarray(row[above] < row[below], dtype=np.float64)
+def _portions(rows: NDArray[np.intp], most: int) -> Iterator[NDArray[np.intp]]:
+    for at in range(0, len(rows), most):
+        yield rows[at : at + most]
 
 
-def _mid_ranks(row: Array) -> NDArray[np.float64]:
-    """Ranks with ties at their mean, centred on zero."""
-    _, group, counts = np.unique(row, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: NDArray[np.float64] = (last - (counts - 1) / 2.0)[group] - (len(row) + 1) / 2.0
-    return ranks
+def _signs(rows: Array) -> NDArray[np.float32]:
+    """[n, d, d]: 1 where the first element is above the second, -1 where below."""
+    first, second = rows[:, :, None], rows[:, None, :]
+    return np.subtract(first > second, first < second, dtype=np.float32)
+
+
+def _sure_and_tied(rows: Array, k: int) -> tuple[Mask, Mask]:
+    """The elements above a row's k-th score, and those that share it."""
+    at = rows.shape[1] - k
+    kth = np.partition(rows, at, axis=1)[:, at, None]
+    return rows > kth, rows == kth
+
+
+def _first(marked: Mask, wanted: NDArray[np.int64]) -> Mask:
+    """The first ``wanted`` marked elements of each row."""
+    return marked & (np.cumsum(marked, axis=1) <= wanted[:, None])
+
+
+def _filled(chosen: Mask, tied: Mask, k: int) -> Mask:
+    return chosen | _first(tied & ~chosen, k - chosen.sum(axis=1))

@@ -26,6 +26,23 @@ class PairKind(StrEnum):
     MISSING = "missing_field"
     UNEXPECTED = "unexpected_field"
     UNDECODABLE = "undecodable"
+    TOO_LARGE = "too_large"
+    """More places than are compared, and no difference among those that were."""
+
+
+class NotCompared(StrEnum):
+    """Why two answers were not compared. They are counted, and are neither evidence for the candidate nor against."""
+
+    TOO_LARGE = "too_large"
+    """Nothing differs as far as they were compared, and they go on."""
+    QUEUE_FULL = "queue_full"
+    """Too many pairs waited already."""
+    SAMPLED = "sampled"
+    """Text drawn at random, which another try would answer otherwise."""
+    NO_POLICY = "no_policy"
+    """The plan names no policy for such answers."""
+    FAILED = "failed"
+    """The comparison itself raised; the log says what."""
 
 
 class Figure(StrEnum):
@@ -169,4 +186,4 @@ def whole_answer(field: str, kind: PairKind, text: str) -> PairComparison:
 
 
 def _rank(kind: PairKind) -> int:
-    return {PairKind.OK: 0, PairKind.TOLERANCE: 1}.get(kind, 2)
+    return {PairKind.OK: 0, PairKind.TOO_LARGE: 1, PairKind.TOLERANCE: 2}.get(kind, 3)

@@ -7,11 +7,13 @@ and dtype fail under every rule.
 Bounds are inclusive: a figure equal to its bound passes.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from gateway.core.compare.paths import Path, PathError, parse
+from gateway.core.compare.forms import Form, FormError
+from gateway.core.compare.paths import Path
 
 MAX_K: Final = 256
 """Rank correlation compares all pairs of up to 2k elements."""
@@ -126,11 +128,9 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
 def problems(rule: Rule) -> list[str]:
     """What is wrong with the rule's numbers: field, value, what is allowed. Empty when it can be used."""
     found = []
-    for name, (low, high) in _RANGES.items():
-        value = getattr(rule, name, None)
-        # The negated form also refuses NaN.
-        if value is not None and not low <= value <= high:
-            found.append(f"{name}: {value} must lie between {low:g} and {high:g}")
+    for name in _RANGES:
+        if (value := getattr(rule, name, None)) is not None:
+            found += [f"{name}: {text}" for text in _range_problem(name, value)]
     if isinstance(rule, TokenPrefix) and rule.share_min is None and rule.tokens_min is None:
         found.append("share_min: missing; share_min or tokens_min must be given")
     return found
@@ -171,29 +171,53 @@ def canonical(rule: Rule) -> dict[str, Any]:
     return found
 
 
-def rule_of(form: dict[str, Any]) -> Rule:
-    """The rule of a canonical form. ValueError names what is wrong: field, value, what is allowed."""
-    given = dict(form)
-    name = given.pop("rule", None)
-    if name not in _BY_NAME:
-        raise ValueError(f"rule: '{name}' is none of {', '.join(RULE_NAMES)}")
-    kind = _BY_NAME[name]
-    known = {part.name for part in fields(kind) if part.init}
-    if unknown := sorted(given.keys() - known):
-        raise ValueError(f"{name}.{unknown[0]}: unknown; {', '.join(sorted(known)) or 'nothing more'} can be given")
-    try:
-        if "ignore" in given:
-            given["ignore"] = tuple(sorted(map(parse, given["ignore"]), key=str))
-        for part, choice in (("unit", Unit), ("rank_by", RankBy)):
-            if part in given:
-                given[part] = choice(given[part])
-        rule = kind(**given)
-        wrong = problems(rule)
-    except (TypeError, PathError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
-    if wrong:
-        raise ValueError(f"{name}.{wrong[0]}")
+def rule_of(given: Mapping[str, Any], at: str = "") -> Rule:
+    """The rule of a canonical form, read strictly. FormError names every fault under ``at``."""
+    found: list[str] = []
+    name = given.get("rule")
+    if not isinstance(name, str) or name not in _BY_NAME:
+        Form(given, at, found, given.keys()).refuse("rule", f"one of {', '.join(RULE_NAMES)}")
+        raise FormError(found)
+    parts = {part.name: part for part in fields(_BY_NAME[name]) if part.init}
+    form = Form(given, at, found, ("rule", *parts))
+    values: dict[str, Any] = {}
+    for key, part in parts.items():
+        optional = part.default is not MISSING
+        if optional and form.value(key) is None:
+            continue
+        value = _part(form, key)
+        if value is not None:
+            values[key] = value
+            found += [f"{form.path(key)}: {text}" for text in _range_problem(key, value)]
+    if found:
+        raise FormError(found)
+    rule = _BY_NAME[name](**values)
+    if wrong := problems(rule):
+        raise FormError([form.path(text) for text in wrong])
     return rule
+
+
+def _part(form: Form, name: str) -> object:
+    """None where it was refused."""
+    match name:
+        case "ignore":
+            return tuple(sorted(form.paths(name), key=str))
+        case "unit":
+            return Unit(text) if (text := form.one_of(name, list(Unit))) else None
+        case "rank_by":
+            return RankBy(text) if (text := form.one_of(name, list(RankBy))) else None
+        case "k" | "tokens_min":
+            return form.whole(name)
+        case _:
+            return form.number(name)
+
+
+def _range_problem(name: str, value: Any) -> list[str]:
+    if name not in _RANGES:
+        return []
+    low, high = _RANGES[name]
+    # The negated form also refuses NaN.
+    return [f"{value!r:.80} must lie between {low:g} and {high:g}"] if not low <= value <= high else []
 
 
 def _or_none(value: float | None) -> str:

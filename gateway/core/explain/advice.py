@@ -139,13 +139,13 @@ def _different(case: Case) -> Change:
                 one="the candidate's catalogue (the shape or limit that one arm refuses)",
                 keep="plan, traffic, model, dtype",
             )
-        case "shape":
+        case "shape" | "dtype" | "missing_field" | "unexpected_field" | "undecodable":
             return Change(
                 look=f"The answers do not have the same form. {_alone(pairs)}",
-                one="the candidate's output (dimension, pooling, encoding)",
+                one="the candidate's output (dimension, pooling, encoding, fields)",
                 keep="plan, traffic, dtype, catalogue",
             )
-        case "nan":
+        case "nan" | "infinity":
             return Change(
                 look=(
                     "An answer holds values that are no finite numbers, or only zeros; Detail names the arm. If it is"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, ms, plain, quoted, request_id, seconds
-from gateway.core.figures import ArmFigures, Percentiles
+from gateway.core.figures import ArmFigures, PairFigures, Percentiles
 from gateway.core.findings import (
     BreakerCounts,
     CompileCounts,
@@ -270,10 +270,25 @@ def _of_pairs(case: Case) -> Iterator[str]:
     pairs, policy = case.figures.pairs, case.run.plan.parity
     kinds = ", ".join(f"{n:,} {plain(kind)}" for kind, n in pairs.kinds)
     bad = f"{pairs.bad:,} disagree ({kinds})" if kinds else "none disagrees"
+    if policy is None and pairs.min_cosine is None:  # a policy of labels or texts has no cosine to show
+        yield f"Of all {pairs.pairs:,} pairs {case.since} {bad}."
+    else:
+        yield _with_cosine(case, pairs, bad)
+    for field in pairs.fields:
+        seen = ", ".join(f"{n:,} {plain(kind)}" for kind, n in field.kinds)
+        worst = ", ".join(f"{plain(name)} {value:.6g}" for name, value in field.figures)
+        yield (
+            f"Field {quoted(field.field)} of {plain(field.content)}: {field.bad:,} of {field.pairs:,} pairs disagree"
+            f" ({seen}){f', at worst {worst}' if worst else ''}."
+        )
+    if pairs.worst:
+        yield f"Worst: request {request_id(pairs.worst_id)}: {quoted(pairs.worst)}."
+
+
+def _with_cosine(case: Case, pairs: PairFigures, bad: str) -> str:
+    policy = case.run.plan.parity
     cosine = NOT_MEASURED if pairs.min_cosine is None else f"{pairs.min_cosine:.6g}"
     largest = ""
     if policy is not None and policy.max_abs is not None:
         largest = f", largest difference {NOT_MEASURED if pairs.max_abs is None else f'{pairs.max_abs:.3g}'}"
-    yield f"Of all {pairs.pairs:,} pairs {case.since} {bad}; smallest cosine {cosine}{largest}."
-    if pairs.worst:
-        yield f"Worst: request {request_id(pairs.worst_id)}: {quoted(pairs.worst)}."
+    return f"Of all {pairs.pairs:,} pairs {case.since} {bad}; smallest cosine {cosine}{largest}."

@@ -4,7 +4,7 @@ import msgspec
 
 from ctl.layout import WIDTH
 from ctl.status_view import full, one_line
-from wire.admin import NoiseView, OutlookView, PairedView, ParityView, StratumView
+from wire.admin import FieldView, NoiseView, OutlookView, PairedView, ParityView, StratumView
 
 
 def test_line_of_an_idle_gateway(sample: Any) -> None:
@@ -61,6 +61,22 @@ def test_the_noise_floor_is_one_paragraph_where_one_is_wanted(sample: Any) -> No
     status = msgspec.structs.replace(sample["status"](), noise=NoiseView(wanted=200, text="noise floor: 0 of 9 pairs"))
     (line,) = (line for line in full(status).splitlines() if line.startswith("Noise"))
     assert line.split() == ["Noise", "0", "of", "9", "pairs"]
+
+
+def test_fields_that_differ_and_pairs_left_out_are_shown(sample: Any) -> None:
+    """Each field with its kinds and worst figures; one that agrees takes no line."""
+    fields = [
+        FieldView(
+            content="oip_infer", field="outputs.*", pairs=40, bad=3, kinds={"ok": 37, "tolerance": 2, "shape": 1},
+            figures={"overlap": 0.25},
+        ),
+        FieldView(content="oip_infer", field="(rest)", pairs=40, bad=0, kinds={"ok": 40}),
+    ]  # fmt: skip
+    parity = ParityView(pairs=40, bad=3, fields=fields, not_compared={"sampled": 5, "queue_full": 1})
+    text = " ".join(full(sample["status"](parity=parity)).split())
+    assert "6 not compared (queue_full 1, sampled 5)" in text
+    assert "outputs.* of oip_infer: 3 of 40 pairs differ (shape 1, tolerance 2); worst: overlap 0.25" in text
+    assert "(rest)" not in text
 
 
 def test_unready_arm_is_loud(sample: Any) -> None:

@@ -208,3 +208,26 @@ def test_any_order_and_grouping_gives_the_same_windows(
             assert whole == [sum(column) for column in zip(*(t[key] for t in window.strata if key in t), strict=True)]
     assert sum(n for _, t in left for row in t.values() for n in row) == sum(sum(w.tally) for _, w in singles)
     assert one.late_events == 0
+
+
+def test_a_window_waits_for_the_pairs_that_are_being_compared() -> None:
+    """The judge sees it with them, whatever their order; one that takes too long holds nothing up for ever."""
+    e = evidence()
+    e.await_pair(101)
+    e.await_pair(101)
+    e.await_pair(102)
+    e.expect("w0")
+    e.add(report("w0", 1050.0, []))
+    assert [window.window for window in e.close(1025.0)] == [100]
+    e.settle_pair(102)
+    e.settle_pair(101)
+    assert list(e.close(1025.0)) == []
+    e.settle_pair(101)
+    assert e.add_pair(epoch=1, window=101, lane=Lane.COPY, bad=True)
+    closed = list(e.close(1025.0))
+    assert [window.window for window in closed] == [101, 102, 103, 104]
+    assert closed[0].events(Role.CANDIDATE, MetricId.PARITY) == (1, 1)
+    e.await_pair(105)
+    e.add(report("w0", 1100.0, []))
+    assert list(e.close(1089.0)) == []
+    assert [window.window for window in e.close(1090.0)] == [105]

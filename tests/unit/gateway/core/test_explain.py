@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.core.compare.policy import policy_of
 from gateway.core.explain import Case, Explained, explain
 from gateway.core.explain.case import LABELS
-from gateway.core.figures import ArmFigures, Figures, NoiseFigures, PairedFigures, Percentiles
+from gateway.core.figures import ArmFigures, FieldFigures, Figures, NoiseFigures, PairedFigures, Percentiles
 from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
 from gateway.core.run import Outcome, Outlook, Override, Rollout, State
@@ -174,6 +174,31 @@ def test_parity_is_told_apart_by_kind_and_bound(figures: Figures, plan: Plan, lo
     assert ("largest difference" in told(explained)["Detail"]) is (plan is MAX_ABS)
     may_be_wrong = "190 of the answers were the candidate's: any of them may be wrong" in told(explained)["Clients"]
     assert may_be_wrong is (change != "catalogue")
+
+
+@pytest.mark.parametrize("kind", ["dtype", "missing_field", "unexpected_field", "undecodable", "infinity"])
+def test_kinds_that_only_a_policy_of_fields_tells_have_their_advice(kind: str) -> None:
+    """Another form of answer, or values that are no finite numbers: neither is told as a question of batching."""
+    explained = explain(by_evidence(MetricId.PARITY, figures=pairs(kinds=((kind, 34),), min_cosine=None)))
+    looks = "no finite numbers" if kind == "infinity" else "do not have the same form"
+    assert looks in explained.next
+    assert "batching" not in explained.next
+
+
+def test_fields_are_told_with_their_kinds_and_worst_figures() -> None:
+    """What disagreed, how often and how far; names are the plan's, and no cosine is claimed where there is none."""
+    policy = policy_of({"kinds": {"oip_infer": {"fields": [{"path": "outputs.*", "rule": "label"}]}}})
+    field = FieldFigures(
+        content="oip_infer", field="outputs.*", pairs=40, bad=12, kinds=(("tolerance", 12),),
+        figures=(("labels_differ", 3.0),),
+    )  # fmt: skip
+    figures = pairs(fields=(field,), min_cosine=None)
+    plan = replace(PLAN, parity=None, compare=policy.canonical_text())
+    detail = told(explain(by_evidence(MetricId.PARITY, figures=figures, of_run={"plan": plan})))["Detail"]
+    wanted = "of oip_infer: 12 of 40 pairs disagree (12 tolerance), at worst labels_differ 3."
+    assert wanted in detail
+    assert "outputs.*" in detail
+    assert "cosine" not in detail.partition("Field")[0]
 
 
 def test_mixed_up_rows_are_isolated_text_by_text_before_the_request_is_sent_whole() -> None:

@@ -10,6 +10,7 @@ import pytest
 from gateway.core.figures import (
     ArmFigures,
     ClientFigures,
+    FieldFigures,
     Figures,
     NoiseFigures,
     PairedFigures,
@@ -64,6 +65,19 @@ def test_lines_without_paired_latency_and_noise_have_none() -> None:
     older = stored(figures_data(FIGURES))
     del older["paired"], older["noise"]
     assert read_figures(older) == replace(FIGURES, paired=PairedFigures(), noise=NoiseFigures())
+
+
+def test_fields_come_back_and_figures_without_them_keep_their_form() -> None:
+    """A line of a plan without a policy for each field is the one that it always was."""
+    field = FieldFigures(
+        content="oip_infer", field="outputs.*", pairs=9, bad=2, kinds=(("tolerance", 2),), figures=(("overlap", 0.5),)
+    )
+    figures = replace(FIGURES, pairs=replace(FIGURES.pairs, fields=(field,)))
+    assert read_figures(stored(figures_data(figures))) == figures
+    assert "fields" not in figures_data(FIGURES)["pairs"]
+    broken = stored(figures_data(figures))
+    broken["pairs"]["fields"][0]["bad"] = "2"
+    assert read_figures(broken) is None
 
 
 @pytest.mark.parametrize("metric", [MetricId.LAT_P95, "recompile", None])

@@ -1,12 +1,13 @@
 """Reports and pairs in, verdicts out; nothing grows without bound."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes.control import PLAN
 
-from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.result import PairKind, PairResult
 from gateway.core.findings import BreakerCounts
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import Run
@@ -14,9 +15,11 @@ from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report, WindowCou
 from gateway.core.types import MOST_SHAPES, Count, Lane, Role, empty_tally
 from gateway.core.verdict import Judge
 from gateway.runtime.analyst import Analyst, tripped
+from gateway.runtime.pairs import Found
 
 
-def agree(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
+def agree(pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
+    found(PairResult(kind=PairKind.OK))
     return True
 
 
@@ -66,7 +69,7 @@ def test_a_pair_of_a_closed_window_is_late_and_nothing_else() -> None:
     analyst.evidence.next_window = 1010
     analyst.pair(pair(1005, b"a"))
     assert (pairs(analyst), analyst.ever.pairs, analyst.ever.late_events) == (0, 0, 1)
-    assert analyst._seen_bodies == {}
+    assert analyst.pairs._seen == {}
 
 
 @pytest.mark.parametrize(("window_s", "kept"), [(10.0, 61), (1.0, 7)])

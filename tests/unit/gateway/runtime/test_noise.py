@@ -1,6 +1,7 @@
 """The baseline against itself, from the request path through the channel to verdict, routing and restart."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,13 @@ from fakes.request_path import Stage as RequestPath
 from fakes.request_path import play as play_requests
 
 from gateway.adapters.channel import Frames, encode
-from gateway.core.compare.parity import ParityStats
 from gateway.core.compare.result import PairKind, PairResult
 from gateway.core.floor import SHARE
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import State
 from gateway.core.snapshot import Answer, Pair
 from gateway.core.types import Count, Lane, Role, window_of
+from gateway.runtime.pairs import Found
 from gateway.runtime.replay import Replayer
 
 NOISY = replace(
@@ -123,12 +124,12 @@ def test_nothing_is_copied_to_itself_without_a_share_or_a_run() -> None:
 # The control process.
 
 
-def compare(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
+def compare(pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
     """Answers agree when their bytes do."""
     same = pair.baseline.body == pair.candidate.body
     kind = PairKind.OK if same else PairKind.TOLERANCE
-    stats.add(pair.request_id, PairResult(kind=kind, min_cosine=1.0 if same else 0.4))
-    return same
+    found(PairResult(kind=kind, min_cosine=1.0 if same else 0.4))
+    return True
 
 
 def feed(s: Stage, n: int, *, differ: int = 0, noise: bool = True, epoch: int | None = None) -> None:
@@ -146,7 +147,7 @@ def feed(s: Stage, n: int, *, differ: int = 0, noise: bool = True, epoch: int | 
 
 
 async def begin(s: Stage, plan: Plan = NOISY) -> None:
-    s.analyst._compare = compare
+    s.analyst.pairs._compare = compare
     await s.conductor.start(plan, "digest", who="me", reason="go")
     s.conductor.arm_health("gpu", READY_B)
     s.conductor.arm_health("tpu", READY_C)
@@ -259,6 +260,28 @@ def test_a_tolerance_in_the_noise_holds_the_step_whatever_else_is_proven() -> No
     play(scenario)
 
 
+def test_pairs_that_were_under_way_when_there_were_enough_are_not_counted() -> None:
+    """The number is fixed beforehand, however many are being compared at a time."""
+
+    async def scenario(s: Stage) -> None:
+        await begin(s)
+        under_way: list[Callable[[Found], None]] = []
+
+        def later(pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
+            under_way.append(found)
+            return True
+
+        s.analyst.pairs._compare = later
+        feed(s, 50)
+        assert len(under_way) == 50
+        for found in under_way:
+            found(PairResult(kind=PairKind.OK, min_cosine=1.0))
+        assert s.analyst.floor is not None
+        assert s.analyst.floor.stats.pairs == 40
+
+    play(scenario)
+
+
 def test_a_replay_holds_where_the_noise_floor_held() -> None:
     """Its pairs are in no window; what they held is in the recording."""
 
@@ -310,7 +333,7 @@ def test_it_survives_a_restart_and_a_new_run_begins_anew() -> None:
         await s.conductor.keep_checkpoint()
 
     async def after(s: Stage) -> None:
-        s.analyst._compare = compare
+        s.analyst.pairs._compare = compare
         await healthy(s, 20)
         assert s.analyst.floor is not None
         assert s.analyst.floor.stats.pairs == 30

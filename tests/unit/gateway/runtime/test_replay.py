@@ -8,15 +8,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from fakes.control import PLAN, Stage, play, seconds, started, tick
+from fakes.control import PLAN, Stage, no_compare, play, seconds, started, tick
 from fakes.gateway import FakeStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.core.compare.parity import ParityStats
-from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
+from gateway.core.plan import MetricId, MetricLimit, ParityPolicy
 from gateway.core.run import Run, State
-from gateway.core.snapshot import LatencyCounts, Pair, Report, WindowCounts, WindowKeys
+from gateway.core.snapshot import LatencyCounts, Report, WindowCounts, WindowKeys
 from gateway.core.tape import Began, Closed, Kept, Looked, Told, digest_of, unpack
 from gateway.core.types import Count, Lane, Role, empty_tally
 from gateway.core.verdict import Verdict
@@ -40,10 +39,6 @@ STRATA = replace(
         MetricLimit(metric=MetricId.PARITY, allowed=0.05),
     ),
 )
-
-
-def no_compare(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
-    return None
 
 
 def replayed(s: Stage, run_id: str = "run1", **asked: Any) -> Replayed:

@@ -1,5 +1,6 @@
 """Classes of requests from the request path through the channel to the judge's windows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,14 @@ from fakes.request_path import Stage, play
 
 from gateway.adapters.channel import Frames, encode
 from gateway.core.classify import Loss
-from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.result import PairKind, PairResult
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import Run
 from gateway.core.sequential import Cell
 from gateway.core.snapshot import LatencyCounts, Pair, Report, WindowCounts
 from gateway.core.types import Count, Lane, Outcome, Role, empty_tally
 from gateway.runtime.analyst import Analyst
+from gateway.runtime.pairs import Found
 from gateway.runtime.tallies import Tallies
 
 EDGES = (512, 4096)
@@ -137,8 +139,9 @@ def judging(plan: Plan) -> Analyst:
     return analyst
 
 
-def disagree(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
-    return False
+def disagree(pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
+    found(PairResult(kind=PairKind.TOLERANCE))
+    return True
 
 
 def stratified_plan(edges: tuple[int, ...] = EDGES) -> Plan:

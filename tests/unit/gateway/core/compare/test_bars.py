@@ -87,6 +87,7 @@ def test_a_bar_that_would_pass_everything_stays(rule: Rule, figures: Figures) ->
     [
         (Cosine(min=0.9), AbsRel(abs=1)),
         (TopK(k=3, overlap_min=0.5), TopK(k=5, overlap_min=0.5)),
+        (TopK(k=3, overlap_min=0.5, rank_min=0.5), TopK(k=3, overlap_min=0.5)),
         (TopK(k=3, overlap_min=0.5), TopK(k=3, overlap_min=0.5, rank_by=RankBy.SPEARMAN)),
         (AbsRel(abs=0.0, rel=0.1), AbsRel(abs=0.1, rel=0.1)),
         (Json(), Json(ignore=(parse("id"),))),

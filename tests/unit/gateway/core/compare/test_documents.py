@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.compare.content import Tensor, Unreadable
-from gateway.core.compare.documents import MAX_DEPTH, apply, compare, json_equal
+from gateway.core.compare.documents import MAX_DEPTH, MAX_EFFORT, apply, compare, json_equal
 from gateway.core.compare.paths import parse
 from gateway.core.compare.policy import REST, ContentPolicy, FieldRule
 from gateway.core.compare.result import Figure, PairComparison, PairKind
@@ -175,7 +175,7 @@ def test_a_field_that_cannot_be_reached_fails(candidate: object, kind: PairKind,
     assert kinds(compare(both, {"data": [{"embedding": [1.0, 2.0]}]}, candidate))["data[*].embedding"] is kind
 
 
-@pytest.mark.parametrize("document", [{}, {"data": []}, {"data": None}, {"error": "busy"}, [], None, "x"])
+@pytest.mark.parametrize("document", [{}, {"data": None}, {"error": "busy"}, [], None, "x"])
 @pytest.mark.parametrize("rest", [True, False])
 def test_comparing_nothing_is_no_agreement(document: object, rest: bool) -> None:
     """Two equal answers without any of the policy's fields, such as two errors under status 200."""
@@ -183,6 +183,54 @@ def test_comparing_nothing_is_no_agreement(document: object, rest: bool) -> None
     assert (pair.ok, pair.kind) == (False, PairKind.MISSING)
     assert rest or len(pair.fields) == 1
     assert "nothing could be compared" in pair.sentence
+
+
+@pytest.mark.parametrize("rest", [True, False])
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [("data[*].embedding", {"data": []}), ("outputs.*", {"outputs": {}}), ("a.b[*]", {"a": {"b": []}})],
+)
+def test_having_none_of_a_field_on_both_arms_is_agreement(path: str, document: object, rest: bool) -> None:
+    """No inputs, no outputs: the container is there and empty. Empty on one arm alone is no agreement."""
+    both = policy({path: Cosine(min=0.5)}, "id", rest=rest)
+    pair = compare(both, {"id": 1, **document}, {"id": 2, **document})
+    assert kinds(pair)[path] is PairKind.OK
+    assert pair.ok
+
+
+def test_a_message_without_text_is_agreement_where_the_rest_of_it_is_compared() -> None:
+    """Tools are called and nothing is said, whether the text is null or left out; another call is a difference."""
+    path = "choices[*].message.content"
+    both = policy({path: TokenPrefix(tokens_min=1)}, "id")
+
+    def chat(name: str, **message: object) -> dict[str, object]:
+        return {"id": name, "choices": [{"message": {"tool_calls": [{"name": name[0]}], **message}}]}
+
+    for message in ({}, {"content": None}):
+        assert compare(both, chat("a1", **message), chat("a2", **message)).ok
+        assert kinds(compare(both, chat("a1", **message), chat("b1", **message)))[REST] is PairKind.TOLERANCE
+    assert kinds(compare(both, chat("a1"), chat("a2", content="text")))[path] is PairKind.UNEXPECTED
+    loose = policy({path: TokenPrefix(tokens_min=1)}, rest=False)
+    assert compare(loose, chat("a1"), chat("a2")).kind is PairKind.MISSING
+
+
+PLACES = MAX_EFFORT + 1
+MANY: list[tuple[ContentPolicy, list[Any], list[Any]]] = [
+    (STRICT, [[]] * PLACES, [[]] * PLACES),
+    (policy({"[*]": AbsRel(abs=1.0)}), [1.0] * (PLACES // 10), [1.5] * (PLACES // 10)),
+    (policy({"[*]": Json()}), [[[]] * 100] * (PLACES // 100), [[[]] * 100] * (PLACES // 100)),
+    (policy({f"[*].k{n}": Exact() for n in range(64)}), [{"k0": 1}] * (PLACES // 9), [{"k0": 1}] * (PLACES // 9)),
+]
+
+
+@pytest.mark.parametrize(("both", "left", "right"), MANY)
+def test_the_effort_for_a_pair_is_bounded(both: ContentPolicy, left: list[Any], right: list[Any]) -> None:
+    """What is not looked at has not passed; a difference that was found counts, also beyond."""
+    pair = compare(both, left, right)
+    assert (pair.ok, pair.kind) == (False, PairKind.TOO_LARGE)
+    assert "more places than are compared" in pair.sentence
+    other = compare(both, [*left[:-1], None], ["x", *right[1:]])
+    assert other.kind not in (PairKind.OK, PairKind.TOO_LARGE)
 
 
 def test_datatypes_choose_between_rules_of_one_path() -> None:

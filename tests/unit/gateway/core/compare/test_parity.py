@@ -52,6 +52,13 @@ def test_what_cannot_be_compared_is_worse_than_any_cosine() -> None:
     assert stats.sentence() == "request b: shape"
 
 
+def test_what_has_no_cosine_is_sorted_by_kind() -> None:
+    """A label that differs could be compared: another form of answer is worse."""
+    labels = PairResult(kind=PairKind.TOLERANCE)
+    stats = stats_of(("a", labels), ("z", PairResult(kind=PairKind.SHAPE)), ("b", labels))
+    assert [w.request_id for w in stats.worst] == ["z", "a", "b"]
+
+
 def test_only_the_worst_are_remembered() -> None:
     """However many fail, a few are kept, the worst ones."""
     stats = stats_of(*((f"r{i:03}", off(i / 100)) for i in range(50, 0, -1)))

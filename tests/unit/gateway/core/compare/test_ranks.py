@@ -57,6 +57,7 @@ def test_the_order_counts_where_it_is_asked_for() -> None:
     left, right = [3.0, 2.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0]
     assert top_k(TopK(k=3, overlap_min=1.0), left, right).ok
     outcome = top_k(TopK(k=3, overlap_min=1.0, rank_min=0.5), left, right)
+    assert Figure.RANK not in top_k(TopK(k=3, overlap_min=1.0), left, right).figures
     assert outcome.figures[Figure.RANK] == pytest.approx(1 / 3)
     assert outcome.kind is PairKind.TOLERANCE
 
@@ -65,6 +66,16 @@ def test_fewer_elements_than_k() -> None:
     """All of them are the best; their order still counts."""
     outcome = top_k(TopK(k=10, overlap_min=1.0, rank_min=1.0), [2.0, 1.0], [1.0, 2.0])
     assert outcome.figures == {Figure.OVERLAP: 1.0, Figure.RANK: -1.0}
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.sampled_from(RankBy), st.integers(0, 2**32))
+def test_rows_do_not_touch_one_another(rows: int, k: int, by: RankBy, seed: int) -> None:
+    """The worst row of many is the worst of the rows one by one, however wide the chosen part of each is."""
+    left, right = np.random.default_rng(seed).integers(0, 4, size=(2, rows, 5)).tolist()
+    rule = TopK(k=k, overlap_min=0.0, rank_min=-1.0, rank_by=by)
+    one_by_one = [top_k(rule, one, other).figures for one, other in zip(left, right, strict=True)]
+    together = top_k(rule, left, right).figures
+    assert together == pytest.approx({figure: min(each[figure] for each in one_by_one) for figure in together})
 
 
 @pytest.mark.parametrize("value", [[], [[], []], 1.0])
@@ -98,8 +109,8 @@ def test_rank_correlations(
     left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], kendall: float, spearman: float
 ) -> None:
     """By hand, ties included; two rows without any order agree, an order against none is worth nothing."""
-    assert correlation(RankBy.KENDALL, left, right) == pytest.approx(kendall, abs=1e-15)
-    assert correlation(RankBy.SPEARMAN, left, right) == pytest.approx(spearman, abs=1e-15)
+    assert correlation(RankBy.KENDALL, left[None], right[None])[0] == pytest.approx(kendall, abs=1e-15)
+    assert correlation(RankBy.SPEARMAN, left[None], right[None])[0] == pytest.approx(spearman, abs=1e-15)
 
 
 scores = st.lists(st.integers(0, 3), min_size=6, max_size=6)
@@ -117,7 +128,8 @@ def test_the_choice_among_ties_agrees_most(left: list[int], right: list[int], k:
             if all((values[i] >= kth) for i in chosen) and all(i in chosen for i in range(6) if values[i] > kth)
         ]
 
-    ours, theirs = (set(side.tolist()) for side in best_of_both(np.array(left), np.array(right), k))
+    masks = best_of_both(np.array([left]), np.array([right]), k)
+    ours, theirs = (set(np.flatnonzero(mask[0]).tolist()) for mask in masks)
     assert ours in choices(left)
     assert theirs in choices(right)
     assert len(ours & theirs) == max(len(a & b) for a in choices(left) for b in choices(right))
@@ -126,7 +138,7 @@ def test_the_choice_among_ties_agrees_most(left: list[int], right: list[int], k:
 @given(scores, scores, st.integers(1, 6), st.sampled_from(RankBy))
 def test_swapping_the_arms_changes_no_figure(left: list[int], right: list[int], k: int, by: RankBy) -> None:
     """Neither arm is privileged."""
-    rule = TopK(k=k, overlap_min=0.0, rank_by=by)
+    rule = TopK(k=k, overlap_min=0.0, rank_min=-1.0, rank_by=by)
     assert top_k(rule, left, right).figures == pytest.approx(dict(top_k(rule, right, left).figures))
 
 
@@ -140,8 +152,8 @@ def test_kendall_is_its_definition(left: list[int], seed: int) -> None:
     one, other = sum(s != 0 for s, _ in signs), sum(t != 0 for _, t in signs)
     if one and other:
         wanted = sum(s * t for s, t in signs) / (one * other) ** 0.5
-        found = correlation(RankBy.KENDALL, np.array(left, float), np.array(right, float))
-        assert found == pytest.approx(wanted, abs=1e-12)
+        found = correlation(RankBy.KENDALL, np.array([left], float), np.array([right], float))
+        assert found[0] == pytest.approx(wanted, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -73,21 +73,21 @@ def test_equal_rules_have_one_form() -> None:
 def test_bounds_out_of_range(rule: Rule, problem: str) -> None:
     """Field, value, what is allowed; NaN is in no range."""
     assert problems(rule) == [problem]
-    with pytest.raises(ValueError, match=rf"{rule.rule}\."):
+    with pytest.raises(ValueError, match=problem.split(": ")[0]):
         rule_of(canonical(rule))
 
 
 @pytest.mark.parametrize(
     ("form", "match"),
     [
-        ({"rule": "fuzzy"}, "rule: 'fuzzy' is none of exact, abs_rel"),
-        ({}, "rule: 'None' is none of"),
-        ({"rule": "cosine", "min": 0.9, "mean": 1}, "cosine.mean: unknown; length_rel, max_abs, min can be given"),
-        ({"rule": "exact", "min": 1}, "exact.min: unknown; nothing more can be given"),
-        ({"rule": "cosine"}, "cosine: .*min"),
-        ({"rule": "json", "ignore": ["a..b"]}, "json: 'a..b'"),
-        ({"rule": "token_prefix", "tokens_min": 1, "unit": "line"}, "token_prefix: 'line'"),
-        ({"rule": "cosine", "min": "high"}, "cosine: "),
+        ({"rule": "fuzzy"}, "rule: 'fuzzy' must be one of exact, abs_rel"),
+        ({}, "rule: missing, must be one of"),
+        ({"rule": "cosine", "min": 0.9, "mean": 1}, "mean: unknown; rule, min, max_abs, length_rel can be given"),
+        ({"rule": "exact", "min": 1}, "min: unknown; rule can be given"),
+        ({"rule": "cosine"}, "min: missing, must be a number"),
+        ({"rule": "json", "ignore": ["a..b"]}, "ignore: 'a..b'"),
+        ({"rule": "token_prefix", "tokens_min": 1, "unit": "line"}, "unit: 'line' must be one of word, character"),
+        ({"rule": "cosine", "min": "high"}, "min: 'high' must be a number"),
     ],
 )
 def test_foreign_forms_are_refused(form: dict[str, Any], match: str) -> None:
