@@ -7,7 +7,7 @@ from typing import Final
 DESCRIPTION: Final = """\
 Start, watch and steer the rollout of a canary gateway.
 
-exit codes: 0 done   1 refused by the gateway   2 wrong usage
+exit codes: 0 done   1 refused by the gateway, or a replay that is not as then   2 wrong usage
             3 rolled back, but some workers did not acknowledge (named)   4 gateway unreachable
 environment: CANARY_URL (default http://127.0.0.1:8081), CANARY_TOKEN_FILE"""
 

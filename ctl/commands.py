@@ -48,7 +48,8 @@ def execute(given: argparse.Namespace, who: str, client: AdminClient) -> Reply:
         case "replay":
             other = read_plan(Path(given.plan_file)) if given.plan_file else None
             replay, raw = client.replay(ReplayRequest(run_id=given.run_id, plan=other, at=given.at))
-            return Reply(Exit.DONE, _shown(given, raw, replay_view.full(replay)))
+            differs = replay.same is False
+            return Reply(Exit.REFUSED if differs else Exit.DONE, _shown(given, raw, replay_view.full(replay)))
         case "start":
             plan = read_plan(Path(given.plan))
             result, raw = client.start(StartRequest(plan=plan, reason=given.reason, who=who))

@@ -66,7 +66,7 @@ def _arms(arms: list[ArmView]) -> list[str]:
     ]
     lines = table([(head, "<" if place < 4 else ">") for place, head in enumerate(heads)], rows)
     if any(arm.emulated for arm in arms):
-        lines.append("  * emulated: neither the speed nor the arithmetic of the real device")
+        lines += paragraph("", "* emulated: neither the speed nor the arithmetic of the real device", indent=2)
     for arm in arms:
         if not arm.ready and arm.detail:
             lines += paragraph("", f"{arm.name}: {arm.detail}", indent=2)
@@ -91,7 +91,8 @@ def _metrics(metrics: list[MetricView]) -> list[str]:
         for metric in metrics
     ]
     lines = table([(head, "<" if place in (0, 9) else ">") for place, head in enumerate(heads)], rows)
-    return [*lines, "  counts of the present step; E reaching its bar rolls back, proof reaching its bar passes"]
+    said = "counts of the present step; E reaching its bar rolls back, proof reaching its bar passes"
+    return lines + paragraph("", said, indent=2)
 
 
 def _strata(strata: list[StratumView]) -> list[str]:
@@ -112,7 +113,8 @@ def _strata(strata: list[StratumView]) -> list[str]:
         for number, metric in enumerate(stratum.metrics)
     ]
     lines = table([(head, "<" if place in (0, 1, 7) else ">") for place, head in enumerate(heads)], rows)
-    return [*lines, "  shown, not required to pass; E of a class by itself at the warning holds the step"]
+    said = "shown, not required to pass; E of a class by itself at the warning holds the step"
+    return lines + paragraph("", said, indent=2)
 
 
 def _counts(of: dict[str, int]) -> str:

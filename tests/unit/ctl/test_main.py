@@ -102,6 +102,15 @@ def test_replay_sends_run_plan_and_time(admin: Any, tmp_path: Path, capsys: pyte
         assert json.loads(admin.requests[-1][3])["at"] == 1_800_000_000.0
 
 
+@pytest.mark.parametrize(("same", "code"), [(True, 0), (None, 0), (False, 1)])
+def test_a_replay_that_is_not_as_then_exits_1(admin: Any, same: bool | None, code: int) -> None:
+    """A script asks by the code; what cannot be said is no difference."""
+    _, found = admin.answers["POST", "/v1/replay"]
+    admin.answers["POST", "/v1/replay"] = (200, msgspec.structs.replace(found, same=same))
+    assert main(["--url", admin.url, "replay", "r7"]) == code
+    assert main(["--url", admin.url, "replay", "r7", "--json"]) == code
+
+
 def test_unacknowledged_rollback_exits_3_and_names_workers(admin: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A rollback that a worker did not acknowledge is not reported as done."""
     result = CommandResult(state="rolled_back", epoch=4, weight=0, detail="", acknowledged=["w0"], missing=["w1", "w2"])

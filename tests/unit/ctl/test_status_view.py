@@ -1,8 +1,9 @@
 from typing import Any
 
 import msgspec
+import pytest
 
-from ctl.layout import WIDTH
+from ctl.layout import WIDTH, figure
 from ctl.status_view import full, one_line
 from wire.admin import FieldView, NoiseView, OutlookView, PairedView, ParityView, StratumView
 
@@ -139,3 +140,19 @@ def test_an_open_run_shows_what_was_expected_of_it(sample: Any) -> None:
     assert "the present step may last 2 h; then a person decides" in text
     ended = msgspec.structs.replace(run, outcome="PROMOTED", decided_weight=10_000)
     assert "14 min" not in full(sample["status"](run=ended))
+
+
+def test_a_terminal_of_80_columns_shows_every_figure_whole(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a number is another number: the gaps give way, then names, never what was counted."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    status = sample["status"]()
+    strata = [StratumView(name="51 to 4096 B", evidence=0.657, metrics=status.verdict.metrics)]
+    arms = [msgspec.structs.replace(arm, live=123_456, copies=65_432) for arm in status.arms]
+    verdict = msgspec.structs.replace(status.verdict, strata=strata)
+    text = full(msgspec.structs.replace(status, verdict=verdict, arms=arms))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "(E 0.66)" in text
+    heads, row = (line.split() for line in text.split("\n\n")[2].splitlines()[:2])
+    assert heads[-1] == "p99"
+    assert row[-1] == figure(status.arms[0].latency.p99, 3)
