@@ -71,12 +71,14 @@ class SqlEvidence:
         return await self._transact(lambda connection: self._outline(connection, run_id))
 
     async def tape(self, run_id: str, *, after: int, limit: int) -> list[tuple[int, EvidenceRow]]:
-        query = self._of_run(run_id).where(_COLUMNS.id > after).order_by(_COLUMNS.id).limit(limit)
+        # The page is found in the index alone: sorted with them, every page would cost the data of the whole run.
+        page = sa.select(_COLUMNS.id).where(*self._of_run(run_id), _COLUMNS.id > after)
+        mine = _COLUMNS.id.in_(page.order_by(_COLUMNS.id).limit(limit))
+        query = sa.select(evidence_table).where(mine).order_by(_COLUMNS.id)
         return await self._transact(lambda connection: [(row.id, _row(row)) for row in connection.execute(query)])
 
-    def _of_run(self, run_id: str) -> sa.Select[Any]:
-        mine = (_COLUMNS.rollout == self._rollout, _COLUMNS.replica == REPLICA, _COLUMNS.run_id == run_id)
-        return sa.select(evidence_table).where(*mine)
+    def _of_run(self, run_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return _COLUMNS.rollout == self._rollout, _COLUMNS.replica == REPLICA, _COLUMNS.run_id == run_id
 
     def _record(self, connection: sa.Connection, rows: Sequence[EvidenceRow]) -> None:
         for row in rows:
@@ -97,8 +99,8 @@ class SqlEvidence:
 
     def _outline(self, connection: sa.Connection, run_id: str) -> tuple[int, list[EvidenceRow]]:
         mine = self._of_run(run_id)
-        count = connection.execute(sa.select(sa.func.count()).select_from(mine.subquery())).scalar() or 0
-        first = mine.where(_COLUMNS.position == 0).order_by(_COLUMNS.id)
+        count = connection.execute(sa.select(sa.func.count(_COLUMNS.id)).where(*mine)).scalar() or 0
+        first = sa.select(evidence_table).where(*mine, _COLUMNS.position == 0).order_by(_COLUMNS.id)
         return count, [_row(row) for row in connection.execute(first)]
 
 
