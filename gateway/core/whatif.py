@@ -1,8 +1,11 @@
 """What another plan may ask of a recording. Counts were made under the limits of the time; no plan can count again."""
 
+from dataclasses import replace
 from typing import Final
 
+from gateway.core.outlook import expect
 from gateway.core.plan import MetricId, Plan
+from gateway.core.run import Run
 
 ALWAYS_COUNTED: Final = frozenset({MetricId.ERROR, MetricId.REFUSED})
 """Whatever the plan says; parity is, where answers were compared."""
@@ -34,6 +37,12 @@ def problems_of(asked: Plan, recorded: Plan) -> list[str]:
     return problems
 
 
+def as_if_started(asked: Plan, recorded: Run) -> Plan:
+    """On the horizon that it would have had, started instead of ``recorded`` at the traffic of then."""
+    rate = recorded.outlook.rate if recorded.outlook is not None else None
+    return replace(asked, horizon_s=expect(replace(recorded, plan=asked), rate).horizon_s)
+
+
 def notes_of(asked: Plan, recorded: Plan) -> list[str]:
     """What is not asked of a recording, and so makes no difference."""
     notes = []
@@ -41,6 +50,10 @@ def notes_of(asked: Plan, recorded: Plan) -> list[str]:
         notes.append(f"steps: the replay follows the recorded weights, {_percents(recorded)}, not {_percents(asked)}")
     if (asked.copies, asked.soak) != (recorded.copies, recorded.soak):
         notes.append("copies: the replay has the copies that were made")
+    if (asked.control_at_full, asked.residual) != (recorded.control_at_full, recorded.residual):
+        notes.append("residual: at 100 % the baseline keeps what it kept then")
+    if asked.noise_pairs != recorded.noise_pairs:
+        notes.append("noise_floor: holds where it held then")
     return notes
 
 

@@ -1,7 +1,7 @@
 """Tells a judge what a recording holds, one thing after the other, and notes what it says to that."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gateway.core.booking import book
 from gateway.core.findings import Gap, Verdict, VerdictName
@@ -61,7 +61,7 @@ class Playback:
             return  # behind a hole, until somebody begins anew
         match told:
             case Stepped():
-                judge.start_step(**told.terms)
+                judge.start_step(**self._terms(told))
                 self._step(told)
             case Second():
                 judge.second(baseline=told.baseline, candidate=told.candidate, failed_over_recently=told.failed_over)
@@ -95,6 +95,10 @@ class Playback:
         if told.resumed is not None and state is None:
             self.hole("the state from which a restart went on is not in it")
         self._judge, self._beside = Judge(self._plan, first_window=told.first_window, resume=state), ()
+
+    def _terms(self, told: Stepped) -> dict[str, Any]:
+        """Of then, but a length that this plan names stands as written."""
+        return told.terms if self._plan.stretch_s is not None else {**told.terms, "max_step_s": None}
 
     def _step(self, told: Stepped) -> None:
         if self._stepped and told.weight != self._weight:

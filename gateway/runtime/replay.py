@@ -11,14 +11,14 @@ from gateway.core.plan import Plan
 from gateway.core.recorded import FORMAT, verdict_data
 from gateway.core.run import Run
 from gateway.core.tape import Began, Closed, Told, plain, unpack
-from gateway.core.whatif import notes_of, problems_of
+from gateway.core.whatif import as_if_started, notes_of, problems_of
 from gateway.ports import EvidenceRow, EvidenceStore, JournalLine, Store
 from gateway.runtime.playback import Playback, Seen
 
 MOST_WINDOWS: Final = 8640
 """A day of the default windows."""
 A_PAGE: Final = 50
-A_SLICE: Final = 100
+A_SLICE: Final = 10
 """Things told between two turns of the control loop: some milliseconds."""
 MOST_LINES: Final = 10_000
 NUMBERS: Final = (
@@ -103,7 +103,9 @@ class Replayer:
             text = f"{rows} windows are recorded of run {run_id}; a replay takes at most {MOST_WINDOWS}"
             raise CannotReplay("not_recorded", text)
         end = float("inf") if until is None else until
-        playback = Playback(plan or run.plan, goes_on_from=_goes_on_from(beginnings), until=end)
+        goes_on_from = await _goes_on_from(beginnings)
+        asked = run.plan if plan is None else as_if_started(plan, run)
+        playback = Playback(asked, goes_on_from=goes_on_from, until=end)
         await self._play(run_id, playback)
         if not playback.windows:
             raise CannotReplay("not_recorded", "no window of the run that could be judged is recorded", *playback.holes)
@@ -139,9 +141,10 @@ class Replayer:
                         await asyncio.sleep(0)
 
 
-def _goes_on_from(beginnings: list[EvidenceRow]) -> frozenset[str]:
+async def _goes_on_from(beginnings: list[EvidenceRow]) -> frozenset[str]:
     found = []
     for row in beginnings:
+        await asyncio.sleep(0)
         try:
             found += [told.resumed for told in unpack(row.data) if isinstance(told, Began) and told.resumed is not None]
         except ValueError:
@@ -160,7 +163,7 @@ def _told(row: EvidenceRow, playback: Playback) -> list[Told]:
 def _tell(playback: Playback, told: Told) -> None:
     try:
         playback.tell(told)
-    except (ValueError, KeyError, TypeError) as error:  # a hole before it, or bytes that are none of ours
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # a hole, or foreign bytes
         playback.hole(f"what the judge was told cannot be told again: {type(error).__name__}: {error}")
 
 

@@ -122,6 +122,10 @@ def test_counts_go_by_name_so_that_a_new_one_moves_no_old_one() -> None:
         zlib.compress(b"\xff"),
         zlib.compress(b" " * (MOST_BYTES + 1)),
         zlib.compress(b'[["closed", 1, 1, {"nobody live": {}}, [], {}, [], []]]'),
+        zlib.compress(b'[["closed", 1, 1, {"nobody": {}}, [], {}, [], []]]'),
+        zlib.compress(b'[["closed", 1, Infinity, {}, [], {}, [], []]]'),
+        zlib.compress(b'[["closed", 1, 1, [], [], {}, [], []]]'),
+        zlib.compress(b'[["began", 1, 1, null, []]]'),
     ],
 )
 def test_foreign_bytes_are_one_error(data: bytes) -> None:

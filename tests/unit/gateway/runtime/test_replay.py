@@ -8,20 +8,24 @@ from random import Random
 from typing import Any
 
 import pytest
-from fakes.control import PLAN, Stage, no_compare, play, seconds, started, tick
+from fakes.control import PLAN, READY_B, READY_C, Stage, no_compare, play, seconds, started, tick
 from fakes.gateway import FakeStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.core.compare.result import PairKind, PairResult
+from gateway.core.outlook import expect
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy
-from gateway.core.run import Run, State
+from gateway.core.recorded import verdict_data
+from gateway.core.run import Outlook, Run, State
 from gateway.core.snapshot import LatencyCounts, Report, WindowCounts, WindowKeys
 from gateway.core.tape import Began, Closed, Kept, Looked, Told, digest_of, unpack
 from gateway.core.types import Count, Lane, Role, empty_tally
 from gateway.core.verdict import Verdict
+from gateway.core.whatif import notes_of
 from gateway.ports import StoreUnavailable
 from gateway.runtime import replay as module
-from gateway.runtime.analyst import Analyst
+from gateway.runtime.analyst import FLOOR, Analyst
 from gateway.runtime.playback import Playback
 from gateway.runtime.replay import CannotReplay, Replayed, Replayer
 
@@ -37,8 +41,16 @@ STRATA = replace(
         MetricLimit(metric=MetricId.LAT_P95, allowed=0.05, limit_ms=80.0),
         MetricLimit(metric=MetricId.ERROR, allowed=0.05),
         MetricLimit(metric=MetricId.PARITY, allowed=0.05),
+        MetricLimit(metric=MetricId.TTFT, allowed=0.05, limit_ms=300.0),
+        MetricLimit(metric=MetricId.ITL, allowed=0.05, limit_ms=30.0),
+        MetricLimit(metric=MetricId.STREAM_BROKEN, allowed=0.01),
     ),
+    noise_pairs=20,
+    residual=300,
+    stretch_s=3600.0,
+    rule=replace(PLAN.rule, relative=1.5),
 )
+"""Everything at once that a plan can ask for."""
 
 
 def replayed(s: Stage, run_id: str = "run1", **asked: Any) -> Replayed:
@@ -241,16 +253,17 @@ def test_the_end_of_the_recording_is_written_when_the_gateway_ends() -> None:
 
 
 class Checked(Playback):
-    """Compares the judge with the live one wherever its state was kept."""
+    """Compares the judge with the live one wherever its state was kept. floors: the noise floor of then, by digest."""
 
     compared = 0
+    floors: dict[str, Any]
 
     def tell(self, told: Told) -> None:
         super().tell(told)
         if isinstance(told, Kept):
             assert self._judge is not None
-            assert digest_of(self._judge.checkpoint()) == told.digest
-            Checked.compared += 1
+            assert digest_of({**self._judge.checkpoint(), FLOOR: self.floors[told.digest]}) == told.digest
+            self.compared += 1
 
 
 def traffic(chance: Random, at: float, epoch: int, *, sticky: bool, strange: bool) -> Report:
@@ -260,12 +273,15 @@ def traffic(chance: Random, at: float, epoch: int, *, sticky: bool, strange: boo
     for role in Role:
         for lane in Lane:
             tally = empty_tally()
-            for count in (Count.OK, Count.LAT95_N, Count.PAIRS):
+            for count in (Count.OK, Count.LAT95_N, Count.PAIRS, Count.TTFT_N, Count.ITL_N, Count.STREAMS):
                 tally[count] = chance.randrange(40)
+            for events, late in ((Count.TTFT_N, Count.TTFT_BAD), (Count.ITL_N, Count.ITL_BAD)):
+                tally[late] = chance.randrange(1 + tally[events] // 9)
             bad = 3 if strange and role is Role.CANDIDATE else 8
             tally[Count.LAT95_BAD] = tally[Count.LAT95_N] // bad if chance.random() < 0.3 else 0
             tally[Count.PAIRS_BAD] = tally[Count.PAIRS] // 20
             tally[Count.FAILED] = chance.choice((0, 0, 0, 1, 2))
+            tally[Count.STREAMS_BROKEN] = min(tally[Count.FAILED], tally[Count.STREAMS], chance.randrange(2))
             tally[Count.REFUSED_UNCHECKED] = chance.choice((0, 0, 0, 1))
             tally[Count.COMPILES] = tally[Count.EXCUSED] = int(chance.random() < 0.02)
             rows.append(WindowCounts(window=window, role=role, lane=lane, tally=tally, stratum=chance.randrange(2)))
@@ -285,10 +301,19 @@ def traffic(chance: Random, at: float, epoch: int, *, sticky: bool, strange: boo
     )  # fmt: skip
 
 
-async def live(seed: int, happenings: list[str], *, sticky: bool, store: FakeStore) -> list[tuple[float, Verdict]]:
-    """Judges random traffic, with checkpoints, steps, pauses, restarts and stores that are away in between."""
+Live = tuple[list[tuple[float, Verdict]], dict[str, Any]]
+
+
+async def live(seed: int, happenings: list[str], *, sticky: bool, store: FakeStore) -> Live:
+    """Judges random traffic, with checkpoints, steps, pauses, restarts and stores that are away in between.
+
+    The looks that were acted on, and the noise floor of each checkpoint by its digest.
+    """
     chance, now, step = Random(seed), 1000.25, 0
     run = Run(run_id="r", plan=STRATA, plan_digest="d", started_at=now, who="", reason="")
+
+    def at_step(step: int) -> Run:
+        return replace(run, step=step, max_step_s=chance.choice((None, 45.0, 200.0)), residual=(None, None, 300)[step])
 
     def analyst() -> Analyst:
         fresh = Analyst(no_compare, epoch=1, answer_timeout_s=10.0, now=now)
@@ -297,12 +322,16 @@ async def live(seed: int, happenings: list[str], *, sticky: bool, store: FakeSto
 
     judging, stored = analyst(), None
     judging.judge(run, epoch=1, now=now, fresh=True, resume=None, sticky=sticky)
-    looks = []
+    looks, floors = [], {}
     for happening in happenings:
         for _ in range(chance.randrange(1, 9)):
             now += chance.choice((0.5, 1.0, 1.0, 1.0, 2.5))
             if chance.random() < 0.9:
                 judging.report(traffic(chance, now, 1, sticky=sticky, strange=chance.random() < 0.3))
+            if judging.floor is not None:
+                judging.floor.add(
+                    "r", PairResult(kind=chance.choice((PairKind.OK,) * 9 + (PairKind.TOLERANCE,)), min_cosine=0.98)
+                )
             verdict = judging.look(now)
             assert verdict is not None
             if chance.random() < 0.2:
@@ -311,20 +340,21 @@ async def live(seed: int, happenings: list[str], *, sticky: bool, store: FakeSto
         match happening:
             case "keep":
                 state = json.loads(json.dumps(judging.checkpoint()))
+                floors[digest_of(state)] = state[FLOOR]
                 await judging.tape.write(store)
                 stored = state
             case "record":
                 await judging.tape.write(store)
             case "step":
                 step = min(step + 1, 2)
-                judging.judge(replace(run, step=step), epoch=1, now=now, fresh=False, resume=None, sticky=sticky)
+                judging.judge(at_step(step), epoch=1, now=now, fresh=False, resume=None, sticky=sticky)
             case "pause":
-                judging.judge(replace(run, step=step), epoch=1, now=now, fresh=False, resume=None, sticky=sticky)
+                judging.judge(at_step(step), epoch=1, now=now, fresh=False, resume=None, sticky=sticky)
             case "restart":
                 judging = analyst()
-                judging.judge(replace(run, step=step), epoch=1, now=now, fresh=False, resume=stored, sticky=sticky)
+                judging.judge(at_step(step), epoch=1, now=now, fresh=False, resume=stored, sticky=sticky)
     await judging.tape.write(store)
-    return looks
+    return looks, floors
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -337,19 +367,22 @@ def test_whatever_was_told_a_replay_comes_to_the_same_state(seed: int, happening
     """Windows, steps, pauses, restarts from checkpoints: judge and recording are in the same state all the time."""
     store = FakeStore()
     happenings = [*happenings, "keep"]
-    looks = asyncio.run(live(seed, happenings, sticky=sticky, store=store))
-    asyncio.run(_compare(store, looks))
+    looks, floors = asyncio.run(live(seed, happenings, sticky=sticky, store=store))
+    asyncio.run(_compare(store, looks, floors))
 
 
-async def _compare(store: FakeStore, looks: list[tuple[float, Verdict]]) -> None:
-    rows, beginnings = await store.outline("r")
-    playback = Checked(STRATA, goes_on_from=module._goes_on_from(beginnings), until=float("inf"))
+async def _compare(store: FakeStore, looks: list[tuple[float, Verdict]], floors: dict[str, Any]) -> None:
+    _, beginnings = await store.outline("r")
+    playback = Checked(STRATA, goes_on_from=await module._goes_on_from(beginnings), until=float("inf"))
+    playback.floors = floors
     await Replayer(store, store)._play("r", playback)
     assert playback.holes == []
-    assert rows
-    told_of = {seen.at: seen.verdict for seen in playback.looks}
-    # A look between the last write and a restart is in no recording.
-    assert [(at, told_of[at]) for at, _ in looks if at in told_of] == [look for look in looks if look[0] in told_of]
+    assert playback.compared
+    told_of = {seen.at: verdict_data(seen.verdict) for seen in playback.looks}
+    # A look between the last write and a restart is in no recording; what stands beside the judge's notes is no number.
+    for at, verdict in looks:
+        if at in told_of:
+            assert {**told_of[at], "notes": ()} == {**verdict_data(verdict), "notes": ()}
 
 
 # -- holes ------------------------------------------------------------------------------------------------------------
@@ -569,8 +602,6 @@ def test_classes_may_be_left_out() -> None:
 
 
 async def _through(s: Stage) -> None:
-    from fakes.control import READY_B, READY_C
-
     s.conductor.arm_health("gpu", READY_B)
     s.conductor.arm_health("tpu", READY_C)
     await tick(s)
@@ -586,3 +617,49 @@ def test_as_if_it_were_earlier() -> None:
     assert (early.final.at, early.final.verdict.name) == (1006.5, "HOLD")
     assert early.windows < whole.windows
     assert (early.decisions, early.same) == ([], None)
+
+
+def test_the_own_plan_asked_as_another_comes_to_the_same_evidence() -> None:
+    """A plan from its file has no horizon of the traffic yet; it is judged on the one that a start would have given."""
+    s = to_rollback(failed=4)
+    run = s.store.saved[-1].run
+    assert run is not None
+    filed = replace(run.plan, horizon_s=90_000.0)
+    rated = replace(run, outlook=Outlook(rate=0.5, step_s=(), horizon_s=0.0))
+    horizon = expect(replace(rated, plan=filed), 0.5).horizon_s
+    assert horizon < 90_000.0
+    started_so = replace(rated, plan=replace(filed, horizon_s=horizon))
+    s.store.saved = [replace(each, run=started_so) for each in s.store.saved]
+    own, other = replayed(s), replayed(s, plan=filed)
+    assert own.final is not None
+    assert own.final == other.final
+
+
+def test_a_length_of_step_that_is_asked_for_holds_against_the_traffics() -> None:
+    """The recorded step was stretched; a plan that names max_step_s is held to what it names."""
+
+    async def scenario(s: Stage) -> None:
+        plan = replace(PLAN, min_events=10_000, max_step_s=20, stretch_s=3600)
+        await s.conductor.start(plan, "digest", who="me", reason="go")
+        s.conductor.arm_health("gpu", READY_B)
+        s.conductor.arm_health("tpu", READY_C)
+        s.analyst.traffic.rate = lambda now, rule: 0.5  # type: ignore[method-assign]  # a night without traffic
+        await tick(s)
+        await seconds(s, 40)
+
+    s = play(scenario)
+    assert s.conductor.rollout.state is State.STEPPING
+    named = replayed(s, plan=replace(PLAN, min_events=10_000, max_step_s=20))
+    assert [seen.verdict.name for seen in named.changes][-1] == "INCONCLUSIVE"
+    assert [seen.verdict.name for seen in replayed(s).changes][-1] == "HOLD"
+
+
+def test_what_another_plan_cannot_change_is_said() -> None:
+    """Steps, copies, what the baseline kept and the noise floor are those of then."""
+    s = to_rollback(failed=4)
+    asked = replace(
+        PLAN, copies=10, residual=200, control_at_full=True, noise_pairs=20, parity=ParityPolicy(cosine_min=0.9),
+        metrics=(*PLAN.metrics, MetricLimit(metric=MetricId.PARITY, allowed=0.1)),
+    )  # fmt: skip
+    assert [note.partition(":")[0] for note in notes_of(asked, PLAN)] == ["copies", "residual", "noise_floor"]
+    assert replayed(s, plan=replace(PLAN, min_events=81)).notes == []
