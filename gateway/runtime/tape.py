@@ -6,6 +6,7 @@ does not fit is left out and counted, and the numbers of the rows show where.
 A row holds what was told up to and with one window; the one that is still being filled is written again and again.
 """
 
+import asyncio
 import itertools
 import logging
 from collections import deque
@@ -47,7 +48,8 @@ class _Row:
     written: int = 0
     """So much of it is in the store."""
 
-    def packed(self) -> EvidenceRow:
+    def packed(self, length: int) -> EvidenceRow:
+        """With the first ``length`` things told."""
         return EvidenceRow(
             run_id=self.run_id,
             part=self.part,
@@ -55,7 +57,7 @@ class _Row:
             window=self.window,
             width_s=self.width_s,
             at=self.at,
-            data=pack(self.told),
+            data=pack(self.told[:length]),
         )
 
 
@@ -125,9 +127,12 @@ class Tape:
     async def write(self, store: EvidenceStore) -> None:
         """Gives the store what it has not got, oldest first. A store that is away is logged and asked again."""
         while rows := self._unwritten():
-            lengths = [len(row.told) for row in rows]
+            lengths, packed = [len(row.told) for row in rows], []
             try:
-                await store.record([row.packed() for row in rows])
+                for row, length in zip(rows, lengths, strict=True):
+                    packed.append(row.packed(length))
+                    await asyncio.sleep(0)  # many rows that waited hold nothing else up
+                await store.record(packed)
             except StoreUnavailable as error:
                 log.error("not recorded", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
                 return

@@ -168,3 +168,20 @@ def test_a_step_keeps_each_key_once_and_no_more_than_any_rule_counts() -> None:
     assert isinstance(before, Closed)
     assert isinstance(after, Closed)
     assert (before.window.keys, len(after.window.keys[Role.CANDIDATE].hashes)) == ({}, 1)
+
+
+def test_rows_that_waited_for_the_store_are_packed_one_a_turn() -> None:
+    """After an outage there may be a thousand; the control loop is not held up by them."""
+    tape, store = judging(), FakeStore()
+    for n in range(20):
+        tape.closed(60.0 + 10 * n, window(5 + n))
+
+    async def beside() -> int:
+        turns, writing = 0, asyncio.ensure_future(tape.write(store))
+        while not writing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(beside()) >= 20
+    assert len(store.rows) == 20
