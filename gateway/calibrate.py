@@ -15,14 +15,14 @@ import yaml
 
 from gateway.adapters.clock import SystemClock
 from gateway.adapters.plan_document import parse_plan
-from gateway.adapters.state_dir import STORE_FILE
+from gateway.adapters.state_dir import store_to_read
 from gateway.adapters.store_evidence import read_recording
 from gateway.config import ConfigError, load
 from gateway.core.calibration.recording import TooLittle, recording_of
 from gateway.core.calibration.report import RUNS, Calibration, FalseAlarms, Spell, calibrate
 from gateway.core.plan import Plan, PlanError
 from gateway.core.tape import Told, unpack
-from gateway.ports import EvidenceRow, StoreUnavailable
+from gateway.ports import EvidenceRow, StateDirError, StoreUnavailable
 
 EXIT_NOTHING = 1
 EXIT_USAGE = 2
@@ -43,10 +43,10 @@ def run(words: list[str]) -> int:
         return _refused(EXIT_USAGE, *(f"{error.source}: {problem}" for problem in error.problems))
     since = 0.0 if given.run else SystemClock().wall() - given.since
     try:
-        rows = read_recording(config.state_dir / STORE_FILE, config.rollout, run_id=given.run, since=since)
+        rows = read_recording(store_to_read(config.state_dir), config.rollout, run_id=given.run, since=since)
         told, notes = _told(rows, plan)
         recording = recording_of(told, plan, width_s=plan.rule.window_s)
-    except (StoreUnavailable, TooLittle) as error:
+    except (StateDirError, StoreUnavailable, TooLittle) as error:
         return _refused(EXIT_NOTHING, str(error))
     found = calibrate(recording, plan, seed=given.seed, runs=given.runs)
     print(json.dumps({**asdict(found), "notes": [*notes, *found.notes]}) if given.json else _text(found, notes))
@@ -110,8 +110,8 @@ def _told(rows: list[EvidenceRow], plan: Plan) -> tuple[list[Told], list[str]]:
     fitting = [row for row in rows if row.width_s == width]
     if rows and not fitting:
         raise TooLittle(
-            f"recorded are windows of {rows[-1].width_s:g} s, and this plan judges windows of {width:g} s; take a run"
-            " with such a plan: --run ID"
+            f"recorded are windows of {rows[-1].width_s:g} s, and this plan judges windows of {width:g} s; take"
+            " the windows of a run with such a plan: --run ID"
         )
     told: list[Told] = []
     unreadable = 0

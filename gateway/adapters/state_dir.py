@@ -50,9 +50,22 @@ class StateDir:
             raise StateDirError(f"{path} is not text; remove the file to have it made again") from error
 
 
-def _require_private(path: Path) -> None:
+def store_to_read(directory: Path) -> Path:
+    """The store of a state directory, for who only reads it. StateDirError where a gateway would not start on it."""
+    _require_itself(directory)
+    store = directory / STORE_FILE
+    if store.exists() or store.is_symlink():
+        require_private_file(store)
+    return store
+
+
+def _require_itself(path: Path) -> None:
     if path.is_symlink():
         raise StateDirError(f"state_dir: {path} is a symbolic link; name the directory itself")
+
+
+def _require_private(path: Path) -> None:
+    _require_itself(path)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

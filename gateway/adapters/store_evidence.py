@@ -121,9 +121,11 @@ def read_recording(path: Path, rollout: str, *, run_id: str, since: float) -> li
     """The rows of a run, or with an empty ``run_id`` of all that was not judged, from wall time ``since`` on.
 
     Only those since the baseline was another arm for the last time. The file is opened for reading only: a gateway
-    that writes it goes on, and keeps its lock. Raises StoreUnavailable.
+    that writes it goes on, and keeps its lock. Without a log beside it nobody writes it, and none is made for reading.
+    Raises StoreUnavailable.
     """
-    address = f"{path.absolute().as_uri()}?mode=ro"
+    alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    address = f"{path.absolute().as_uri()}?mode=ro{alone}"
     engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True, timeout=5.0))
     mine = (_COLUMNS.rollout == rollout, _COLUMNS.replica == REPLICA, _COLUMNS.run_id == run_id)
     try:

@@ -184,6 +184,35 @@ def test_without_a_store_nothing_is_made(place: Place, capsys: pytest.CaptureFix
     assert not place.state.exists()
 
 
+def test_nothing_changes_where_no_gateway_runs(place: Place) -> None:
+    """Neither a file nor the time of one: also a copy on a file system that is mounted for reading only can be read."""
+    place.record(rows(traffic(300, np.random.default_rng(3)), begin=now() - 3000))
+
+    def there() -> dict[str, tuple[int, int]]:
+        return {path.name: (path.stat().st_mtime_ns, path.stat().st_size) for path in place.state.iterdir()}
+
+    before = there()
+    assert place.run("--json") == 0
+    assert there() == before
+
+
+@pytest.mark.parametrize("what", ["store", "directory", "mode"])
+def test_what_a_gateway_would_not_start_on_is_not_read(
+    place: Place, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """A symbolic link may lead anywhere, and a file that others may write says nothing."""
+    place.record(rows(traffic(300, np.random.default_rng(3)), begin=now() - 3000))
+    store, away = place.state / STORE_FILE, place.state.with_name("away")
+    if what == "mode":
+        store.chmod(0o644)
+    else:
+        there = store if what == "store" else place.state
+        there.rename(away)
+        there.symlink_to(away)
+    assert place.run() == 1
+    assert ("has mode 0644" if what == "mode" else "is a symbolic link") in capsys.readouterr().err
+
+
 def test_the_command_is_found_and_the_gateway_still_starts_without_one(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
