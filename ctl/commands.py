@@ -84,7 +84,7 @@ def refusal_text(command: str, refused: Refused) -> str:
             "  Give the operator token: --token-file STATE_DIR/operator.token (or CANARY_TOKEN_FILE); the gateway"
             " prints the path when it starts."
         )
-    elif not refusal.problems:
+    elif command != "replay" and not refusal.problems:
         lines.append(
             "  Nothing was changed. `canaryctl status` shows the present state, `canaryctl explain` why it is so."
         )
