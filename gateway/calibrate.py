@@ -6,7 +6,9 @@ Nothing is written, nothing is locked, and no port is opened.
 import argparse
 import json
 import re
+import shutil
 import sys
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from gateway.adapters.state_dir import store_to_read
 from gateway.adapters.store_evidence import read_recording
 from gateway.config import ConfigError, load
 from gateway.core.calibration.recording import TooLittle, recording_of
-from gateway.core.calibration.report import RUNS, Calibration, FalseAlarms, Spell, calibrate
+from gateway.core.calibration.report import RUNS, Calibration, FalseAlarms, Found, Spell, calibrate
 from gateway.core.plan import Plan, PlanError
 from gateway.core.tape import Told, unpack
 from gateway.ports import EvidenceRow, StateDirError, StoreUnavailable
@@ -28,8 +30,8 @@ EXIT_NOTHING = 1
 EXIT_USAGE = 2
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MODES = {
-    "split": "arms alike, split by request",
-    "apart": "arms alike, each with its own spells",
+    "split": "Alike     split by request",
+    "apart": "Alike     spells of their own",
 }
 
 
@@ -131,6 +133,7 @@ def _refused(code: int, *problems: str) -> int:
 
 
 def _text(found: Calibration, notes: list[str]) -> str:
+    """As wide as the terminal, at most 100 columns."""
     counted = found.windows - found.exact_windows
     limits = f" In {counted} of them limits are read from histograms, to 2 %." if counted else ""
     lines = [
@@ -141,20 +144,24 @@ def _text(found: Calibration, notes: list[str]) -> str:
         "",
         *(_spell(each) for each in found.spells),
         "",
+        *(_doubled(each) for each in found.found),
+        "",
+        f"Preset    {found.preset}: {found.why}",
+        *(f"Note      {note}" for note in (*notes, *found.notes)),
     ]
-    for each in found.found:
-        when = "not within an hour" if each.median_s is None else f"after {each.median_s:g} s (median)"
-        share = f"{each.rolled_back} of {each.runs} runs"
-        lines.append(f"Doubled   latencies, preset {each.preset:<8} rolled back {when}; {share} within an hour")
-    lines += ["", f"Preset    {found.preset}: {found.why}"]
-    lines += [f"Note      {note}" for note in (*notes, *found.notes)]
-    return "\n".join(lines)
+    columns = max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
+    return "\n".join(textwrap.fill(line, columns, subsequent_indent=" " * 10) for line in lines)
 
 
 def _alarm(each: FalseAlarms) -> str:
     rate = f"{100 * each.low:.3g} to {100 * each.high:.3g} %"
-    what = f"{each.rolled_back} of {each.runs} runs rolled back ({rate}), {each.promoted} promoted"
-    return f"{_MODES[each.mode]:<36} preset {each.preset:<8} {what}"
+    what = f"{each.rolled_back} of {each.runs} rolled back ({rate}), {each.promoted} promoted"
+    return f"{_MODES[each.mode]:<30} {each.preset:<9} {what}"
+
+
+def _doubled(each: Found) -> str:
+    when = "mostly not found" if each.median_s is None else f"rolled back after {each.median_s:g} s (median)"
+    return f"{'Doubled   latencies':<30} {each.preset:<9} {when}; {each.rolled_back} of {each.runs} runs within an hour"
 
 
 def _spell(each: Spell) -> str:

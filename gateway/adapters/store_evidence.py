@@ -135,6 +135,6 @@ def read_recording(path: Path, rollout: str, *, run_id: str, since: float) -> li
             asked = sa.select(evidence_table).where(*mine, _COLUMNS.at >= begin).order_by(_COLUMNS.id)
             return [_row(row) for row in connection.execute(asked)]
     except sa.exc.SQLAlchemyError as error:
-        raise StoreUnavailable(f"{path}: {error}") from error
+        raise StoreUnavailable(f"{path}: {getattr(error, 'orig', None) or error}") from error
     finally:
         engine.dispose()

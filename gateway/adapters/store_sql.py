@@ -117,7 +117,8 @@ class SqlStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise StoreUnavailable(f"{self._path}: {type(error).__name__}: {error}") from error
+            cause = getattr(error, "orig", None) or error  # without the statement and its values
+            raise StoreUnavailable(f"{self._path}: {type(cause).__name__}: {cause}") from error
 
     def _open(self) -> None:
         if self._path.exists() or self._path.is_symlink():

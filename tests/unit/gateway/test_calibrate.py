@@ -75,20 +75,24 @@ def now() -> float:
     return SystemClock().wall()
 
 
-def test_figures_for_people_and_for_programs(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_for_people_and_for_programs(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While another process holds the state directory; the same seed prints the same."""
+    monkeypatch.setenv("COLUMNS", "80")
     place.record(rows(traffic(400, np.random.default_rng(3), near=0.05), begin=now() - 4100))
     held = StateDir(place.state)
     assert place.run() == 0
     text = capsys.readouterr().out
     begun = [line[:40] for line in text.splitlines()]
     for begins in (
-        "Recorded", "arms alike, split by request", "arms alike, each with its own spells", "Spells    lat_p99",
-        "Doubled   latencies, preset default", "Preset    default: ",
+        "Recorded", "Alike     split by request", "Alike     spells of their own", "Spells    lat_p99",
+        "Doubled   latencies            default", "Preset    default: ",
     ):  # fmt: skip
         assert any(line.startswith(begins) for line in begun)
-    assert "preset default  rolled back after " in text
-    assert "In 400 of them limits are read from histograms" in text
+    assert "default   rolled back after " in text
+    assert "In 400 of them limits are read from histograms" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
     assert place.run() == 0
     assert capsys.readouterr().out == text
     assert place.run("--json", "--seed", "7") == 0

@@ -110,7 +110,9 @@ def test_a_store_that_fails_says_so_with_its_own_error(tmp_path: Path) -> None:
 
     async def work(evidence: SqlEvidence, store: SqlStore) -> None:
         await store.transact(lambda c: c.execute(sa.text("DROP TABLE evidence")))
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(
+            StoreUnavailable, match=r"no such table: evidence$"
+        ):  # and not the statement with its values
             await evidence.record([row(0)])
 
     with_evidence(tmp_path, work)
