@@ -16,11 +16,15 @@ from typing import Any, Final
 
 from gateway.core.evidence import ClosedWindow, Key
 from gateway.core.findings import BreakerCounts, Gap, read_breaker
+from gateway.core.histogram import BINS
 from gateway.core.keys import KeyCounts
 from gateway.core.plan import MetricId
 from gateway.core.types import Count, Lane, Role, Tally, empty_tally
 
 FORMAT: Final = 1
+LATEST: Final = 2.0**37
+"""Seconds since 1970: in the year 6325."""
+MOST_COUNTED: Final = 2**53
 MOST_BYTES: Final = 1 << 20
 """What a row may unpack to: far more than any window has, and read in some milliseconds."""
 
@@ -157,11 +161,11 @@ def _unpacked(kind: str, *fields: Any) -> Told:
     match kind, fields:
         case "began", (at, first, resumed, limits):
             late = {str(metric): float(limit) for metric, limit in limits.items()}
-            return Began(float(at), int(first), None if resumed is None else str(resumed), late)
+            return Began(_time(at), int(first), None if resumed is None else str(resumed), late)
         case "stepped", (at, terms):
-            return Stepped(float(at), {str(name): value for name, value in terms.items()})
+            return Stepped(_time(at), {str(name): value for name, value in terms.items()})
         case "second", (at, b_n, b_failed, c_n, c_failed, failed_over):
-            return Second(float(at), (int(b_n), int(b_failed)), (int(c_n), int(c_failed)), bool(failed_over))
+            return Second(_time(at), (int(b_n), int(b_failed)), (int(c_n), int(c_failed)), bool(failed_over))
         case "closed", (at, window, tallies, strata, keys, shapes, latencies):
             closed = ClosedWindow(
                 int(window),
@@ -169,15 +173,29 @@ def _unpacked(kind: str, *fields: Any) -> Told:
                 tuple(_tallies(stratum) for stratum in strata),
                 {Role(role): _keys(counts) for role, counts in keys.items()},
             )
-            return Closed(float(at), closed, tuple(str(shape) for shape in shapes), tuple(_gathered(latencies)))
+            return Closed(_time(at), closed, tuple(str(shape) for shape in shapes), tuple(_gathered(latencies)))
         case "beside", (at, gaps):
-            return Beside(float(at), tuple(_gap(**gap) for gap in gaps))
+            return Beside(_time(at), tuple(_gap(**gap) for gap in gaps))
         case "looked", (at, worker, trip):
-            return Looked(float(at), None if worker is None else str(worker), read_breaker(trip))
+            return Looked(_time(at), None if worker is None else str(worker), read_breaker(trip))
         case "kept", (digest,):
             return Kept(str(digest))
         case _:
             raise ValueError(f"{kind!r:.40} with {len(fields)} fields is not known")
+
+
+def _time(at: Any) -> float:
+    """One that can be shown: neither none nor in another age of the world."""
+    if not 0.0 <= float(at) <= LATEST:
+        raise ValueError(f"{at!r:.40} is no time")
+    return float(at)
+
+
+def _number(n: Any) -> int:
+    """A count: no day has more than this."""
+    if not -MOST_COUNTED < int(n) < MOST_COUNTED:
+        raise ValueError(f"{n!r:.40} is no count")
+    return int(n)
 
 
 def _gap(reason: str, text: str, metric: str | None, stratum: str | None) -> Gap:
@@ -202,7 +220,7 @@ def _tallies(named: Mapping[str, Mapping[str, int]]) -> dict[Key, Tally]:
         role, lane = place.split(" ")
         tally = empty_tally()
         for name, n in counts.items():
-            tally[Count[name]] = int(n)
+            tally[Count[name]] = _number(n)
         found[Role(role), Lane(lane)] = tally
     return found
 
@@ -231,7 +249,9 @@ def _gathered(flat: Sequence[int]) -> Iterable[tuple[int, int]]:
     bin_ = 0
     for step, n in zip(flat[::2], flat[1::2], strict=True):
         bin_ += int(step)
-        yield bin_, int(n)
+        if not 0 <= bin_ < BINS:
+            raise ValueError(f"bin {bin_!r:.40} is none of a histogram")
+        yield bin_, _number(n)
 
 
 def plain(value: Any) -> Any:
