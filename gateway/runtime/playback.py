@@ -11,6 +11,7 @@ from gateway.core.verdict import Judge
 from gateway.runtime.analyst import tripped
 
 MOST_CHANGES: Final = 500
+MOST_HOLES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class Playback:
 
     def hole(self, text: str) -> None:
         """Something is missing here. What comes behind it is judged on what there is."""
-        if text not in self.holes:
-            self.holes.append(text)
+        if len(self.holes) <= MOST_HOLES and text not in self.holes:
+            self.holes.append(text if len(self.holes) < MOST_HOLES else "and more")
 
     def verdict(self, at: float) -> Seen | None:
         """The verdict at ``at``; None before the first step."""

@@ -24,6 +24,7 @@ from gateway.core.types import Count, Lane, Role, empty_tally
 from gateway.core.verdict import Verdict
 from gateway.core.whatif import notes_of
 from gateway.ports import StoreUnavailable
+from gateway.runtime import playback
 from gateway.runtime import replay as module
 from gateway.runtime.analyst import FLOOR, Analyst
 from gateway.runtime.playback import Playback
@@ -373,12 +374,12 @@ def test_whatever_was_told_a_replay_comes_to_the_same_state(seed: int, happening
 
 async def _compare(store: FakeStore, looks: list[tuple[float, Verdict]], floors: dict[str, Any]) -> None:
     _, beginnings = await store.outline("r")
-    playback = Checked(STRATA, goes_on_from=await module._goes_on_from(beginnings), until=float("inf"))
-    playback.floors = floors
-    await Replayer(store, store)._play("r", playback)
-    assert playback.holes == []
-    assert playback.compared
-    told_of = {seen.at: verdict_data(seen.verdict) for seen in playback.looks}
+    checked = Checked(STRATA, goes_on_from=await module._goes_on_from(beginnings), until=float("inf"))
+    checked.floors = floors
+    await Replayer(store, store)._play("r", checked)
+    assert checked.holes == []
+    assert checked.compared
+    told_of = {seen.at: verdict_data(seen.verdict) for seen in checked.looks}
     # A look between the last write and a restart is in no recording; what stands beside the judge's notes is no number.
     for at, verdict in looks:
         if at in told_of:
@@ -465,6 +466,18 @@ def test_a_row_that_cannot_be_read_is_named(data: bytes) -> None:
     found = replayed(s)
     assert found.same is None
     assert found.holes[0].startswith("the row of window 1003 cannot be read: ")
+
+
+def test_a_recording_that_is_all_holes_is_said_in_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many are named, and that there are more."""
+    monkeypatch.setattr(playback, "MOST_HOLES", 2)
+    s = to_rollback(failed=4)
+    s.store.rows = [replace(row, data=b"") if row.position > 1 else row for row in s.store.rows]
+    found = replayed(s)
+    assert [hole.partition(":")[0] for hole in found.holes[:3]] == [
+        "the row of window 1003 cannot be read", "the row of window 1004 cannot be read", "and more",
+    ]  # fmt: skip
+    assert found.same is None
 
 
 # -- what cannot be asked ---------------------------------------------------------------------------------------------
