@@ -323,7 +323,7 @@ class Analyst:
         beside: list[Gap] = []
         try:
             self._book(judge, plan, now)
-            beside = self.floor.gaps() if self.floor is not None else []
+            beside = [*self._unbooked(), *(self.floor.gaps() if self.floor is not None else ())]
             self.tape.beside(now, beside)
         except Exception as error:
             raised = error
@@ -347,6 +347,12 @@ class Analyst:
                 raise
             self._unjudged.popleft()
             self.tape.closed(now, window, self.shapes)
+
+    def _unbooked(self) -> list[Gap]:
+        """Nothing passes on older windows while newer ones, which may speak against it, are known and not judged."""
+        if not self._unjudged:
+            return []
+        return [Gap(reason="no_data", text=f"{len(self._unjudged)} closed windows are not judged yet")]
 
     def _feed_breaker(self, judge: Judge, now: float) -> None:
         """Once a second: what all workers together sent and saw fail since the last time."""
