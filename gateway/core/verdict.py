@@ -438,7 +438,7 @@ class Judge:
             self._keys.restore(saved.get("keys"))
             self._mirror.restore(saved.get("mirror", {}))
             self._shapes = tuple(str(shape) for shape in saved.get("shapes", ()))  # not in older checkpoints
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error
 
 
