@@ -321,18 +321,20 @@ class Analyst:
         self._feed_breaker(judge, now)
         raised: Exception | None = None
         beside: list[Gap] = []
+        notes: tuple[str, ...] = ()
         try:
             self._book(judge, plan, now)
             beside = [*self._unbooked(), *(self.floor.gaps() if self.floor is not None else ())]
             self.tape.beside(now, beside)
+            floor = () if self.floor is None else (self.floor.sentence,)
+            notes = (*self.pairs.notes(), *self.evidence.notes(), *floor)
         except Exception as error:
             raised = error
         judge = self._judge or judge
         verdict = judge.verdict(now=now, beside=beside)
-        verdict = replace(verdict, notes=(*verdict.notes, *self.pairs.notes(), *self.evidence.notes()))
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
-        return verdict if self.floor is None else replace(verdict, notes=(*verdict.notes, self.floor.sentence))
+        return replace(verdict, notes=(*verdict.notes, *notes))
 
     def _book(self, judge: Judge, plan: Plan, now: float) -> None:
         """Gives the judge the closed windows, each whole or not at all: one that raises is given to it again."""
