@@ -166,13 +166,21 @@ def parse_plan(document: dict[str, Any], rollout: str) -> tuple[Plan, str]:
         parsed = PlanDocument.model_validate(document)
     except ValidationError as error:
         raise PlanError(_describe(error)) from error
+    problems = []
     if parsed.rollout != rollout:
-        raise PlanError([f"rollout: '{parsed.rollout}' is not this gateway's; it carries '{rollout}'"])
-    plan = _build(parsed)
+        problems.append(f"rollout: '{parsed.rollout}' is not this gateway's; it carries '{rollout}'")
+    policy, faults = _policy(parsed.compare)
+    problems += faults
+    try:
+        plan = _build(parsed, policy)
+    except PlanError as error:
+        raise PlanError([*problems, *error.problems]) from error
+    if problems:
+        raise PlanError(problems)
     return plan, hashlib.blake2b(msgspec.json.encode(plan), digest_size=8).hexdigest()
 
 
-def _build(parsed: PlanDocument) -> Plan:
+def _build(parsed: PlanDocument, policy: ComparePolicy | None) -> Plan:
     given = {name: value for name in PRESETS[parsed.preset] if (value := getattr(parsed, name)) is not None}
     durations = {**PRESETS[parsed.preset], **given}
     demo = parsed.preset == "demo"
@@ -192,7 +200,7 @@ def _build(parsed: PlanDocument) -> Plan:
         metrics=_metrics(parsed.slo),
         recompile_limit=parsed.slo.recompile.limit,
         parity=parity,
-        compare=None if parsed.compare is None else _policy(parsed.compare).canonical_text(),
+        compare=None if policy is None else policy.canonical_text(),
         copies=round(parsed.copies.share * 100),
         soak=parsed.copies.soak,
         horizon_s=max(min_horizon_s(rule), expected),
@@ -208,21 +216,27 @@ def _build(parsed: PlanDocument) -> Plan:
     )
 
 
-def _policy(compare: Compare) -> ComparePolicy:
-    """Raises PlanError with every problem, under ``compare``."""
+def _policy(compare: Compare | None) -> tuple[ComparePolicy | None, list[str]]:
+    """The policy, and what is wrong with it; then one that stands in for it, so that the other problems are found."""
+    if compare is None:
+        return None, []
     try:
-        written = policy_of({"kinds": compare.kinds}) if compare.kinds or compare.defaults is None else None
-        if compare.defaults is None:
-            assert written is not None
-            return written
-        default = policy_with(BOUNDS[compare.defaults])
-        if written is None:
-            return default
-        named = dict(written.kinds)
-        kinds = {kind: named.get(kind, policy) for kind, policy in default.kinds}
-        return ComparePolicy(kinds=tuple(kinds.items()), source=f"plan; the kinds it does not name: {default.source}")
+        return _written_policy(compare), []
     except PolicyError as error:
-        raise PlanError([f"compare.{problem}" for problem in error.problems]) from error
+        return policy_with(BOUNDS["float32"]), [f"compare.{problem}" for problem in error.problems]
+
+
+def _written_policy(compare: Compare) -> ComparePolicy:
+    written = policy_of({"kinds": compare.kinds}) if compare.kinds or compare.defaults is None else None
+    if compare.defaults is None:
+        assert written is not None
+        return written
+    default = policy_with(BOUNDS[compare.defaults])
+    if written is None:
+        return default
+    named = dict(written.kinds)
+    kinds = {kind: named.get(kind, policy) for kind, policy in default.kinds}
+    return ComparePolicy(kinds=tuple(kinds.items()), source=f"plan; the kinds it does not name: {default.source}")
 
 
 def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:

@@ -10,8 +10,9 @@ from prometheus_client.registry import Collector
 from gateway.core.histogram import Histogram, value_of
 from gateway.core.run import State
 from gateway.core.types import FULL_WEIGHT, OUTCOME_COUNT, Count, Role
-from gateway.runtime.analyst import Analyst, EverCounted
+from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor
+from gateway.runtime.counted import EverCounted
 from gateway.runtime.replica import Replica
 from wire import metrics
 

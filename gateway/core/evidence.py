@@ -179,7 +179,8 @@ class Evidence:
         """Yields, in order and without gaps, every window that is complete at wall time ``now``."""
         overdue = now - self.timeout_s
         complete_to = min((w.complete_to for w in self._workers.values()), default=overdue)
-        ready_to = min(window_of(complete_to, self.width_s), min(self._awaited, default=sys.maxsize))
+        awaited = min((window for window in self._awaited if window >= self.next_window), default=sys.maxsize)
+        ready_to = min(window_of(complete_to, self.width_s), awaited)
         ready_to = max(ready_to, window_of(overdue, self.width_s))
         while self.next_window < ready_to:
             window = self.next_window

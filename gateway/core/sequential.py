@@ -241,6 +241,8 @@ class MetricEvidence:
         wealth = [float(wealth) for wealth in saved["wealth"]]
         if len(wealth) != len(self._components):
             raise ValueError(f"wealth: {len(wealth)} bets, this plan makes {len(self._components)}")
+        if not all(0.0 <= each <= 2.0 * WEALTH_CAP for each in wealth):  # evidence that is no number convicts nobody
+            raise ValueError(f"wealth: {wealth} must lie between 0 and {WEALTH_CAP:g}")
         self.wealth = wealth
         self.spare = float(saved["spare"])
         self.bad_windows = int(saved["bad_windows"])

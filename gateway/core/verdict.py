@@ -9,7 +9,6 @@ A rule that has once fired stays fired; a rollback cannot be talked back by quie
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gateway.core.breaker import BreakerWatch, Pulse
@@ -20,17 +19,12 @@ from gateway.core.findings import (
     Gap,
     MetricRow,
     Rule,
-    StratumFinding,
     Verdict,
     VerdictName,
     breaker_sentence,
     evidence_sentence,
     find_row,
     metric_sentence,
-    read_breaker,
-    read_compiles,
-    read_rows,
-    read_strata,
     recompile_sentence,
 )
 from gateway.core.keys import KeyCounts
@@ -40,6 +34,7 @@ from gateway.core.sequential import Cell
 from gateway.core.step import Quad, Step, StepTerms, resume_step
 from gateway.core.step_keys import StepKeys
 from gateway.core.step_strata import StepStrata
+from gateway.core.stop import Stop, read_stop
 from gateway.core.stratified import Strata, evidence_against
 from gateway.core.types import FULL_WEIGHT, MOST_SHAPES, Role
 
@@ -66,23 +61,6 @@ _COMES: Final = frozenset({"too_few", "not_proven", "too_young"})
 _RULES: Final[tuple[Rule, ...]] = ("recompile", "breaker", "evidence")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stop:
-    """A rule has fired: what it names and what it saw then.
-
-    rows, breaker, compiles, strata: the numbers behind the text, as they were then.
-    """
-
-    metric: Blamed
-    text: str
-    evidence: float
-    rows: tuple[MetricRow, ...] = ()
-    breaker: BreakerCounts | None = None
-    compiles: CompileCounts | None = None
-    strata: tuple[StratumFinding, ...] = ()
-    stratum: str | None = None
-
-
 class Judge:
     """Judges one run of ``plan`` from ``first_window`` on, or from where a checkpoint of the same plan was taken.
 
@@ -96,7 +74,7 @@ class Judge:
         self._watch = BreakerWatch(threshold=plan.rule.breaker_threshold, hold_s=plan.rule.breaker_hold_s)
         self._pulse = Pulse.QUIET
         self._recent: deque[Quad] = deque(maxlen=RECENT_S)
-        self._stops: dict[Rule, _Stop] = {}
+        self._stops: dict[Rule, Stop] = {}
         self._step: Step | None = None
         self._strata = StepStrata(plan)
         self._keys = StepKeys()
@@ -261,19 +239,7 @@ class Judge:
             "breaker": self._watch.checkpoint(),
             "pulse": str(self._pulse),
             "recent": [list(second) for second in self._recent],
-            "stops": {
-                rule: {
-                    "metric": str(stop.metric),
-                    "text": stop.text,
-                    "evidence": stop.evidence,
-                    "rows": [asdict(row) for row in stop.rows],
-                    "breaker": asdict(stop.breaker) if stop.breaker else None,
-                    "compiles": asdict(stop.compiles) if stop.compiles else None,
-                    **({"strata": [asdict(each) for each in stop.strata]} if stop.strata else {}),
-                    **({"stratum": stop.stratum} if stop.stratum else {}),
-                }
-                for rule, stop in self._stops.items()
-            },
+            "stops": {rule: stop.checkpoint() for rule, stop in self._stops.items()},
             "step": self._step.checkpoint() if self._step else None,
             "shapes": list(self._shapes),
             **({"strata": self._strata.checkpoint()} if self._plan.strata else {}),
@@ -316,7 +282,7 @@ class Judge:
         compiles: CompileCounts | None = None,
         stratum: str | None = None,
     ) -> None:
-        self._stops[rule] = _Stop(
+        self._stops[rule] = Stop(
             metric=metric,
             text=text,
             evidence=self._against.total(),
@@ -353,7 +319,7 @@ class Judge:
         metric: Blamed | None,
         *,
         rule: Rule | None = None,
-        stop: _Stop | None = None,
+        stop: Stop | None = None,
         missing: tuple[str, ...] = (),
         to_go_s: float | None = None,
         stratum: str | None = None,
@@ -432,26 +398,11 @@ class Judge:
             self._pulse = Pulse(saved["pulse"])
             for n_c, k_c, n_b, k_b in saved["recent"]:
                 self._recent.append((int(n_c), int(k_c), int(n_b), int(k_b)))
-            self._stops = {rule: _read_stop(saved["stops"][rule]) for rule in _RULES if rule in saved["stops"]}
+            self._stops = {rule: read_stop(saved["stops"][rule]) for rule in _RULES if rule in saved["stops"]}
             self._step = resume_step(self._plan, saved["step"]) if saved["step"] is not None else None
             self._strata.restore(saved.get("strata", ()))
             self._keys.restore(saved.get("keys"))
             self._mirror.restore(saved.get("mirror", {}))
             self._shapes = tuple(str(shape) for shape in saved.get("shapes", ()))  # not in older checkpoints
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"checkpoint: {type(error).__name__} {error}; must be what checkpoint() gave") from error
-
-
-def _read_stop(saved: Mapping[str, Any]) -> _Stop:
-    metric: Blamed = "recompile" if saved["metric"] == "recompile" else MetricId(saved["metric"])
-    return _Stop(
-        metric=metric,
-        text=str(saved["text"]),
-        evidence=float(saved["evidence"]),
-        # Older checkpoints have the text alone.
-        rows=read_rows(saved.get("rows", ())),
-        breaker=read_breaker(saved.get("breaker")),
-        compiles=read_compiles(saved.get("compiles")),
-        strata=read_strata(saved.get("strata", ())),
-        stratum=saved.get("stratum"),
-    )

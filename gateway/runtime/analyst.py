@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.core.booking import book
@@ -13,13 +13,13 @@ from gateway.core.compare.result import NotCompared
 from gateway.core.evidence import ClosedWindow, Evidence
 from gateway.core.findings import BreakerCounts, Gap, breaker_sentence
 from gateway.core.floor import Floor, floor_of
-from gateway.core.histogram import Histogram
 from gateway.core.plan import MetricId, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
 from gateway.core.strata import count_of
-from gateway.core.types import MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
+from gateway.core.types import MOST_SHAPES, window_of
 from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
+from gateway.runtime.counted import EverCounted, Latencies
 from gateway.runtime.pairs import Compare, Pairs
 from gateway.runtime.tape import Tape
 from gateway.runtime.traffic import Traffic
@@ -42,70 +42,6 @@ LONGEST_STEP_BACK = 60
 
 Second = tuple[int, int, int, int]
 """(attempts, failed) of baseline and candidate in one second."""
-
-
-@dataclass(slots=True)
-class Latencies:
-    """Latency of successful answers per arm and lane: since judging began, and over the last ``recent_s`` seconds."""
-
-    recent_s: float
-    total: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
-    _recent: deque[tuple[float, Role, Lane, list[tuple[int, int]]]] = field(default_factory=deque)
-
-    def add(self, report: Report) -> None:
-        for counts in report.latencies:
-            histogram = self.total.setdefault((counts.role, counts.lane), Histogram())
-            for bin_, n in counts.bins:
-                histogram.add_bin(bin_, n)
-            self._recent.append((report.at, counts.role, counts.lane, counts.bins))
-        self._trim(report.at)
-
-    def recent(self, role: Role, now: float) -> Histogram:
-        """What ``role`` answered lately, in the lanes that are evidence."""
-        self._trim(now)
-        merged = Histogram()
-        for _, r, lane, bins in self._recent:
-            if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
-                for bin_, n in bins:
-                    merged.add_bin(bin_, n)
-        return merged
-
-    def _trim(self, now: float) -> None:
-        while self._recent and self._recent[0][0] < now - self.recent_s:
-            self._recent.popleft()
-
-    def since_start(self, role: Role) -> Histogram:
-        merged = Histogram()
-        for (r, lane), histogram in self.total.items():
-            if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
-                merged.merge(histogram)
-        return merged
-
-
-@dataclass(slots=True)
-class EverCounted:
-    """What this process has counted since it started, whatever the epoch: for counters that only rise."""
-
-    tallies: dict[tuple[Role, Lane], Tally] = field(default_factory=dict)
-    latencies: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
-    copies: dict[str, int] = field(default_factory=dict)
-    not_compared: Counter[NotCompared] = field(default_factory=Counter)
-    pairs: int = 0
-    pairs_bad: int = 0
-    late_events: int = 0
-    incomplete_windows: int = 0
-
-    def add(self, report: Report) -> None:
-        for counts in report.windows:
-            tally = self.tallies.setdefault((counts.role, counts.lane), empty_tally())
-            for i, n in enumerate(counts.tally):
-                tally[i] += n
-        for latency in report.latencies:
-            histogram = self.latencies.setdefault((latency.role, latency.lane), Histogram())
-            for bin_, n in latency.bins:
-                histogram.add_bin(bin_, n)
-        for key, n in report.copies.items():
-            self.copies[key] = self.copies.get(key, 0) + n
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,18 +257,20 @@ class Analyst:
         self._feed_breaker(judge, now)
         raised: Exception | None = None
         beside: list[Gap] = []
+        notes: tuple[str, ...] = ()
         try:
             self._book(judge, plan, now)
-            beside = self.floor.gaps() if self.floor is not None else []
+            beside = [*self._unbooked(), *(self.floor.gaps() if self.floor is not None else ())]
             self.tape.beside(now, beside)
+            floor = () if self.floor is None else (self.floor.sentence,)
+            notes = (*self.pairs.notes(), *self.evidence.notes(), *floor)
         except Exception as error:
             raised = error
         judge = self._judge or judge
         verdict = judge.verdict(now=now, beside=beside)
-        verdict = replace(verdict, notes=(*verdict.notes, *self.pairs.notes(), *self.evidence.notes()))
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
-        return verdict if self.floor is None else replace(verdict, notes=(*verdict.notes, self.floor.sentence))
+        return replace(verdict, notes=(*verdict.notes, *notes))
 
     def _book(self, judge: Judge, plan: Plan, now: float) -> None:
         """Gives the judge the closed windows, each whole or not at all: one that raises is given to it again."""
@@ -347,6 +285,12 @@ class Analyst:
                 raise
             self._unjudged.popleft()
             self.tape.closed(now, window, self.shapes)
+
+    def _unbooked(self) -> list[Gap]:
+        """Nothing passes on older windows while newer ones, which may speak against it, are known and not judged."""
+        if not self._unjudged:
+            return []
+        return [Gap(reason="no_data", text=f"{len(self._unjudged)} closed windows are not judged yet")]
 
     def _feed_breaker(self, judge: Judge, now: float) -> None:
         """Once a second: what all workers together sent and saw fail since the last time."""
@@ -404,21 +348,6 @@ def _resumed_floor(plan: Plan, saved: dict[str, Any] | None) -> Floor | None:
         fields = {"event": "checkpoint_dropped", "detail": f"noise floor: {type(error).__name__} {error}"}
         log.warning("the noise floor begins afresh", extra={"fields": fields})
         return floor_of(plan, None)
-
-
-def live_requests(evidence: Evidence, role: Role) -> int:
-    """Live requests that ``role`` was asked to answer in this epoch."""
-    return evidence.total(
-        role,
-        Lane.LIVE,
-        Count.OK,
-        Count.FAILED,
-        Count.DEADLINE,
-        Count.REFUSED,
-        Count.REFUSED_UNCHECKED,
-        Count.CLIENT_FAULT,
-        Count.CANCELLED,
-    )
 
 
 def hold(reason: str, text: str) -> Verdict:

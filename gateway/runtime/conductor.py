@@ -160,7 +160,7 @@ class Conductor:
         return await self._command(Resume(who=who, reason=reason))
 
     async def promote(self, *, who: str, reason: str, override: bool) -> Applied:
-        return await self._command(Promote(who=who, reason=reason, override=override))
+        return await self._command(Promote(who=who, reason=reason, override=override), of=self.rollout)
 
     async def finish(self, *, who: str, reason: str) -> Applied:
         """Makes the candidate the baseline. Raises NotNow also while it is not ready."""
@@ -179,8 +179,13 @@ class Conductor:
             pass  # it stays owed; the answer does not wait for it
         return applied
 
-    async def _command(self, event: Event) -> Applied:
+    async def _command(self, event: Event, *, of: Rollout | None = None) -> Applied:
+        """``of``: the event is about this rollout. Where it has moved on while the event waited, NotNow: what passes
+        one step must never pass the one after it.
+        """
         async with self._commands:
+            if of is not None and self.rollout is not of:
+                raise NotNow("this command", self.rollout.state, "another command came first")
             return await self._more_traffic(event)
 
     async def close(self) -> None:
@@ -264,11 +269,11 @@ class Conductor:
         if (self._moving is None or self._moving.done()) and self.clock.monotonic() >= self._move_after:
             if isinstance(event, Judged) and self.rollout.state in ADVANCING:  # elsewhere nothing follows from it
                 self.analyst.acts()
-            self._moving = self._spawn(self._move(event))
+            self._moving = self._spawn(self._move(event, self.rollout))
 
-    async def _move(self, event: Event) -> None:
+    async def _move(self, event: Event, of: Rollout) -> None:
         try:
-            await self._command(event)
+            await self._command(event, of=of)
         except StoreUnavailable:  # the ledger says why; the evidence is still there at the next try
             self._move_after = self.clock.monotonic() + MOVE_AGAIN_S
         except NotNow as error:  # a rollback or a person came in between

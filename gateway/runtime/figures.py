@@ -20,7 +20,8 @@ from gateway.core.figures import (
 from gateway.core.floor import Floor
 from gateway.core.histogram import Histogram
 from gateway.core.types import PHASE_COUNT, Count, Lane, Role
-from gateway.runtime.analyst import Analyst, live_requests
+from gateway.runtime.analyst import Analyst
+from gateway.runtime.counted import live_requests
 
 MOST_FIELDS: Final = 8
 """Fields that are told of; a policy may have many, and who reads on has the status."""

@@ -9,9 +9,10 @@ from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.core.types import Count, Lane, Role
 from gateway.core.verdict import MetricRow, Verdict
 from gateway.ports import JournalLine
-from gateway.runtime.analyst import Analyst, live_requests
+from gateway.runtime.analyst import Analyst
 from gateway.runtime.books import NOISE
 from gateway.runtime.conductor import Applied, Conductor
+from gateway.runtime.counted import live_requests
 from gateway.runtime.figures import noise_figures, paired_figures
 from gateway.runtime.playback import Seen
 from gateway.runtime.replay import Replayed

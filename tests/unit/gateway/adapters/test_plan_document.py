@@ -259,3 +259,17 @@ def test_a_relative_gate_is_part_of_the_rule() -> None:
     assert (plain.rule.relative, gated.rule.relative) == (None, 1.5)
     assert replace(gated, rule=plain.rule) == plain
     assert digest != other
+
+
+def test_problems_of_name_policy_and_steps_are_told_in_one_refusal() -> None:
+    """None of them hides the others: whoever mends a plan mends it once."""
+    document = {**compared(kinds={"soap": {}}), "rollout": "other", "steps": [50, 10]}
+    document["strata"] = {"by": "body_bytes", "edges": [512, 512]}
+    with pytest.raises(PlanError) as refused:
+        parse_plan(document, "demo")
+    assert [problem.partition(":")[0] for problem in refused.value.problems] == [
+        "rollout",
+        "compare.kinds.soap",
+        "steps",
+        "strata.edges",
+    ]

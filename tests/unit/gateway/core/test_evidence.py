@@ -231,3 +231,15 @@ def test_a_window_waits_for_the_pairs_that_are_being_compared() -> None:
     e.add(report("w0", 1100.0, []))
     assert list(e.close(1089.0)) == []
     assert [window.window for window in e.close(1090.0)] == [105]
+
+
+def test_a_pair_that_never_comes_back_delays_its_own_window_alone() -> None:
+    """What was closed without it is not waited for any more: those after it close as soon as they are complete."""
+    e = evidence()
+    e.await_pair(100)
+    e.expect("w0")
+    e.add(report("w0", 1040.0, []))
+    assert [window.window for window in e.close(1040.0)] == [100]
+    assert [window.window for window in e.close(1041.0)] == [101, 102, 103]
+    e.settle_pair(100)
+    assert not e.add_pair(epoch=1, window=100, lane=Lane.COPY, bad=True)

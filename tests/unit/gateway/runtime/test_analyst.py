@@ -14,7 +14,7 @@ from gateway.core.run import Run
 from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report, WindowCounts
 from gateway.core.types import MOST_SHAPES, Count, Lane, Role, empty_tally
 from gateway.core.verdict import Judge
-from gateway.runtime.analyst import Analyst, tripped
+from gateway.runtime.analyst import MOST_A_LOOK, Analyst, tripped
 from gateway.runtime.pairs import Found
 
 
@@ -43,12 +43,18 @@ def pair(window: int, body: bytes) -> Pair:
     )  # fmt: skip
 
 
-def judging(now: float = 1000.0) -> Analyst:
-    plan = replace(PLAN, parity=ParityPolicy(cosine_min=0.99))
+def judging(now: float = 1000.0, **changes: Any) -> Analyst:
+    plan = replace(PLAN, parity=ParityPolicy(cosine_min=0.99), **changes)
     run = Run(run_id="r", plan=plan, plan_digest="d", started_at=now, who="", reason="")
     analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=now)
     analyst.judge(run, epoch=1, now=now, fresh=True, resume=None)
     return analyst
+
+
+def tally_of(ok: int, failed: int) -> list[int]:
+    tally = empty_tally()
+    tally[Count.OK], tally[Count.FAILED] = ok, failed
+    return tally
 
 
 def pairs(analyst: Analyst) -> int:
@@ -139,6 +145,37 @@ def test_a_judge_that_raised_is_given_its_windows_again(monkeypatch: Any, half_b
     assert analyst._judge is not None
     assert booked == list(range(booked[0], analyst._judge.next_window))
     assert len(booked) > 3
+
+
+def test_nothing_passes_while_closed_windows_wait_to_be_judged(monkeypatch: Any) -> None:
+    """A judge that catches up books a bounded number at a look: the newest windows may be those that speak against."""
+    analyst, close = judging(max_step_s=3600.0), Judge.close_window
+    fails = [True]
+
+    def faulty(judge: Judge, window: int, *given: Any, **more: Any) -> None:
+        if fails[0]:
+            raise RuntimeError("boom")
+        close(judge, window, *given, **more)
+
+    monkeypatch.setattr(Judge, "close_window", faulty)
+    for second in range(MOST_A_LOOK + 10):
+        ok, failed = (20, 0) if second < MOST_A_LOOK else (10, 10)
+        rows = [
+            WindowCounts(window=1001 + second, role=Role.BASELINE, lane=Lane.LIVE, tally=tally_of(ok=20, failed=0)),
+            WindowCounts(window=1001 + second, role=Role.CANDIDATE, lane=Lane.LIVE, tally=tally_of(ok, failed)),
+        ]
+        now = 1002.0 + second
+        analyst.report(report(now, windows=rows))
+        analyst.pair(pair(1001 + second, b"%d" % second))
+        verdict = analyst.look(now)
+    fails[0] = False
+    verdict = analyst.look(now)
+    assert verdict is not None
+    assert (verdict.name, verdict.reason) == ("HOLD", "no_data")
+    assert "10 closed windows are not judged yet" in verdict.text
+    verdict = analyst.look(now)
+    assert verdict is not None
+    assert (verdict.name, verdict.metric) == ("ROLL_BACK", MetricId.ERROR)
 
 
 def test_a_rollback_is_said_although_a_window_raises(monkeypatch: Any) -> None:

@@ -395,8 +395,9 @@ def test_a_floor_that_cannot_be_read_begins_afresh_and_costs_the_judge_nothing(
     assert "the noise floor begins afresh" in caplog.text
 
 
-def test_a_floor_that_raises_holds_and_silences_no_rollback(monkeypatch: Any) -> None:
-    """As anything else in the judge's look."""
+@pytest.mark.parametrize("part", ["gaps", "sentence"])
+def test_a_floor_that_raises_holds_and_silences_no_rollback(monkeypatch: Any, part: str) -> None:
+    """As anything else in the judge's look, also where it is only what people are told."""
 
     async def scenario(s: Stage) -> None:
         await begin(s)
@@ -405,7 +406,7 @@ def test_a_floor_that_raises_holds_and_silences_no_rollback(monkeypatch: Any) ->
         def broken(_: object) -> None:
             raise RuntimeError
 
-        monkeypatch.setattr(type(s.analyst.floor), "gaps", broken)
+        monkeypatch.setattr(type(s.analyst.floor), part, broken if part == "gaps" else property(broken))
         await seconds(s, 2)
         assert s.analyst.verdict is not None
         assert s.analyst.verdict.reason == "judge_failed"
