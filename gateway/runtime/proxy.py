@@ -86,7 +86,6 @@ class Proxy:
         snapshot = route.snapshot
         assigned, purpose, counted_key = self._assign(call, snapshot)
         copy = purpose is not None and call.replayable
-        order = (call.key or b"") + call.request_id.encode()
         terms = Terms(
             judged=call.judged,
             assigned=assigned,
@@ -95,7 +94,7 @@ class Proxy:
             slowest_limit_s=route.slowest_limit_s,
             copy=copy,
             to_itself=purpose is Purpose.NOISE,
-            copy_first=copy and split.sampled(snapshot.secret, snapshot.epoch, order, EVEN, Purpose.ORDER),
+            copy_first=copy and _goes_before(call, snapshot),
             baseline=route.baseline,
             candidate=route.candidate,
             answer_hold=self.answer_hold,
@@ -115,20 +114,31 @@ class Proxy:
         secret, epoch = snapshot.secret, snapshot.epoch
         role = split.assign(secret, epoch, key, snapshot.weight)
         counted = None if snapshot.key_header is None else split.fingerprint(secret, epoch, key)
-        shares = (
-            # At most one copy of a request: what serves to measure the noise is drawn first, and only for a while.
-            ((Purpose.NOISE, snapshot.noise_copies), (Purpose.COPY_TO_CANDIDATE, snapshot.copies))
-            if role is Role.BASELINE
-            else ((Purpose.COPY_TO_BASELINE, snapshot.reverse_copies),)
-        )
-        drawn = (purpose for purpose, share in shares if split.sampled(secret, epoch, key, share, purpose))
-        return role, next(drawn, None), counted
+        return role, _copied_for(role, key, snapshot), counted
 
     def baseline_standing(self) -> Standing:
         return self.routing.baseline_standing(self.arms.in_flight(Role.BASELINE, Lane.LIVE))
 
     def candidate_standing(self) -> Standing:
         return self.routing.candidate_standing(self.arms.in_flight(Role.CANDIDATE, Lane.LIVE))
+
+
+def _copied_for(role: Role, key: bytes, snapshot: Snapshot) -> Purpose | None:
+    """At most one copy of a request: what serves to measure the noise is drawn first, and only for a while."""
+    secret, epoch = snapshot.secret, snapshot.epoch
+    if role is Role.CANDIDATE:
+        is_drawn = split.sampled(secret, epoch, key, snapshot.reverse_copies, Purpose.COPY_TO_BASELINE)
+        return Purpose.COPY_TO_BASELINE if is_drawn else None
+    if split.sampled(secret, epoch, key, snapshot.noise_copies, Purpose.NOISE):
+        return Purpose.NOISE
+    is_drawn = split.sampled(secret, epoch, key, snapshot.copies, Purpose.COPY_TO_CANDIDATE)
+    return Purpose.COPY_TO_CANDIDATE if is_drawn else None
+
+
+def _goes_before(call: Call, snapshot: Snapshot) -> bool:
+    """Whether the copy of ``call`` is sent before it."""
+    key = (call.key or b"") + call.request_id.encode()
+    return split.sampled(snapshot.secret, snapshot.epoch, key, EVEN, Purpose.ORDER)
 
 
 class LiveRequest:

@@ -161,7 +161,8 @@ class Tallies:
         tally[OUTCOME_COUNT[outcome]] += 1
         if phase is not None:
             tally[PHASE_COUNT[phase]] += 1
-        self._count_compiles(ticket, tally, compiles, compiled)
+        if compiles or compiled:
+            self._count_compiles(ticket, tally, compiles, compiled)
         match outcome:
             case Outcome.CLIENT_FAULT:
                 self._uncount_late(ticket, tally)
@@ -353,7 +354,8 @@ class Tallies:
     def _time_by(self, ticket: Ticket, tally: Tally, times: int) -> None:
         """The answer shows by which metrics it is to be timed: what others had counted at once is taken back."""
         ticket.times = times
-        self._uncount_late(ticket, tally, ~times)
+        if ticket.late:
+            self._uncount_late(ticket, tally, ~times)
 
     def _uncount_late(self, ticket: Ticket, tally: Tally, bits: int = ANSWER | FIRST_EVENT) -> None:
         """It turned out not to belong in these metrics: additions of -1 take back what was counted at once."""
