@@ -314,7 +314,7 @@ class LiveRequest:
                 case Cancel(leg) | Discard(leg):
                     self._let_go(leg, at_once=isinstance(effect, Cancel))
                 case FailedOver():
-                    self._proxy.books.failed_over(self._tallies, self._arrived, self._stratum)
+                    self._proxy.books.failed_over(self._tallies, self._counted_at(), self._stratum)
                 case CopyTo(role):
                     self._begin_copy(role)
                 case Drop() if self._ticket is not None:
@@ -402,7 +402,7 @@ class LiveRequest:
         pace = None
         if begun.events:
             self._streams_events = True
-            self._tallies.leave(self)  # nothing more of it belongs to the window of its arrival
+            self._tallies.stream(self)
         if begun.counted and self._ticket is not None:
             head = leg.head
             pace = self._tallies.begin_stream(

@@ -71,8 +71,8 @@ class Tallies:
         self.window_s = window_s
         self.set_limits(limits, stream_limits)
         self._open: dict[int, Ticket] = {}
-        self._streams: set[Ticket] = set()
-        """Open, and nothing more of them will be counted in the window of their arrival."""
+        self._streams: set[object] = set()
+        """Tickets and requests that are open, and of which nothing more is counted in the window of their arrival."""
         self._visits: dict[object, float] = {}
         self._windows: dict[int, list[Tally | None]] = {}
         self._histograms: list[Histogram | None] = [None] * len(_LANES)
@@ -90,9 +90,15 @@ class Tallies:
         """A judged request is here: its window stays open until it leaves, whatever is counted in between."""
         self._visits[request] = arrived
 
+    def stream(self, request: object) -> None:
+        """The client gets events: what is counted of the request from here on belongs to the window of the end."""
+        if self._visits.pop(request, None) is not None:
+            self._streams.add(request)
+
     def leave(self, request: object) -> None:
         """Everything about the request has been counted."""
         self._visits.pop(request, None)
+        self._streams.discard(request)
 
     def note_key(self, role: Role, arrived: float, key: int) -> None:
         """A live request was assigned to ``role`` by the key with this hash, whatever becomes of it."""

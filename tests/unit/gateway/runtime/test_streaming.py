@@ -6,7 +6,7 @@ import pytest
 from fakes.arms import FakeLeg
 from fakes.request_path import Stage, play
 
-from gateway.core.types import Lane, Role
+from gateway.core.types import Count, Lane, Role
 from gateway.runtime.call import STREAM_HIGH, Streamed
 from gateway.runtime.proxy import LiveRequest
 
@@ -136,6 +136,37 @@ def test_what_the_baseline_streams_in_the_candidates_place_is_not_timed() -> Non
         assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"FAILED": 1, "FAILED_FIRST_BYTE": 1, "FAILED_OVER": 1}
         assert stage.counted(Role.BASELINE, Lane.LIVE) == {}
         assert stage.counted(Role.BASELINE, Lane.CLIENT) == {"OK": 1}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("failure", ["lost", "unready"])
+def test_a_stream_in_the_candidates_place_is_told_where_it_ends(failure: str) -> None:
+    """Its window of arrival is long closed by then, and the epoch may be over: neither loses what is counted last."""
+
+    async def scenario() -> None:
+        stage = Stage(**LIMITS, candidate={"ready": failure == "lost"})
+        stage.take(body=ASKS)
+        if failure == "lost":
+            stage.leg(Role.CANDIDATE).lose()
+        second = stage.leg(Role.BASELINE)
+        second.head(200, events=True)
+        began = int(stage.clock.wall() // 10)
+        tallies = stage.books.current
+        tallies.take()
+        stage.follow(epoch=2, version=2)
+        stage.books.forget_settled()
+        assert stage.books.past == [tallies]
+        stage.clock.step(3600.0)
+        second.body(EVENT)
+        second.complete()
+        ended = tallies.take()[0]
+        counted = {(window.role, window.lane): window.tally for window in ended}
+        assert {window.window for window in ended} == {began + 360}
+        assert counted[Role.CANDIDATE, Lane.LIVE][Count.FAILED_OVER] == 1
+        assert counted[Role.BASELINE, Lane.CLIENT][Count.OK] == 1
+        stage.books.forget_settled()
+        assert stage.books.past == []
 
     play(scenario)
 
