@@ -409,13 +409,25 @@ class LiveRequest:
                 self._ticket, framed=not head.encoded, compiles=head.compiles, compiled=head.compiled
             )
         leg.is_timed = pace is not None
-        stream = self._stream = leg.stream = AnswerStream(leg.sent, pace)
+        stream = self._stream = leg.stream = AnswerStream(leg.sent, self._on_flow)
         for piece in leg.pieces:
             stream.push(piece)
         leg.pieces.clear()
         leg.sent.lift_total()
         self._reply(Streamed(leg.head, stream, leg.arm.name, self.exchange.instead))
         self._tell_copy(leg.role, self._own_leg())
+
+    def _on_flow(self, flows: bool) -> None:
+        """The client reads the answer, or the arm has to wait for it."""
+        ticket = self._ticket
+        if ticket is None:
+            return
+        if flows:
+            ticket.go_on(self._now())
+            return
+        ticket.hold(self._now())
+        if ticket.pace is not None:
+            ticket.pace.excuse()
 
     def _let_go(self, which: Leg, *, at_once: bool) -> None:
         leg = self._legs[which]

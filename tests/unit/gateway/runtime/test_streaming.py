@@ -120,6 +120,31 @@ def test_a_client_that_reads_slowly_is_no_gap_of_the_arm() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize(("arm_s", "bad"), [(0.1, {}), (0.6, {"LAT95_BAD": 1})])
+def test_a_client_that_reads_a_large_answer_slowly_is_no_latency_of_the_arm(arm_s: float, bad: dict[str, int]) -> None:
+    """An answer too large to be held is timed while the gateway reads it, and not while it cannot."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        live = stage.take()
+        leg = stage.leg(Role.CANDIDATE)
+        leg.head(200, length=2 * STREAM_HIGH)
+        stage.clock.step(arm_s)
+        leg.body(b"x" * (STREAM_HIGH + 1))
+        stage.clock.step(30.0)
+        stage.books.current.sweep(stage.clock.monotonic())
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE).get("LAT95_BAD", 0) == bad.get("LAT95_BAD", 0)
+        reply = live.reply.result()
+        assert isinstance(reply, Streamed)
+        assert await reply.stream.read()
+        stage.clock.step(0.1)
+        leg.body(b"x" * (STREAM_HIGH - 1))
+        leg.complete()
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"OK": 1, "LAT95_N": 1, **bad}
+
+    play(scenario)
+
+
 def test_what_the_baseline_streams_in_the_candidates_place_is_not_timed() -> None:
     """It holds no window open either; what the client saw is counted where the stream ends."""
 
