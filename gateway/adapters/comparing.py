@@ -37,7 +37,8 @@ class Comparing:
 
     def offer(self, pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
         """Takes a pair and calls ``found`` on the loop when it is known; False when there is no room for it."""
-        size = len(pair.baseline.body) + len(pair.candidate.body)
+        # A pair larger than all that may wait is taken alone: else answers of that size were never compared.
+        size = min(len(pair.baseline.body) + len(pair.candidate.body), self._bytes.limit)
         if not self._pairs.take(1):
             return False
         if not self._bytes.take(size):

@@ -117,7 +117,7 @@ class Exchange:
                 if self._patience.total_s <= 0:
                     return self._fail(FailReason.DEADLINE, Outcome.CANCELLED)
                 self.state, self._role = State.FIRST, Role.CANDIDATE
-                return (*self._copy_before(), Send(Leg.FIRST, Role.CANDIDATE, self._patience, counted=True))
+                return self._send_first(counted=True)
             return self._stand_in(now, candidate, baseline)
         if (refused := _unable(baseline)) is not None:
             return self._fail(refused, Outcome.UNAVAILABLE)
@@ -125,18 +125,19 @@ class Exchange:
         if self._patience.total_s <= 0:
             return self._fail(FailReason.DEADLINE, Outcome.CANCELLED)
         self.state = State.FIRST
-        return (*self._copy_before(), Send(Leg.FIRST, Role.BASELINE, self._patience, counted=terms.judged))
+        return self._send_first(counted=terms.judged)
 
     def on_written(self, leg: Leg) -> Effects:
         """The leg is on its way, perhaps again on a fresh connection. Now its copy is made, unless it went before."""
         serves_its_own = leg is Leg.FIRST and self._role is self.terms.assigned
         return self._copy() if serves_its_own and self.state is State.FIRST else NOTHING
 
-    def _copy_before(self) -> Effects:
+    def _send_first(self, *, counted: bool) -> Effects:
         """Nothing waits for a copy: what it costs the request is the work of writing it, and half of the pairs pay it,
         so that which side is sent first cancels out of what is said of their latencies.
         """
-        return self._copy() if self.terms.copy_first else NOTHING
+        send = Send(Leg.FIRST, self._role, self._patience, counted)
+        return (*self._copy(), send) if self.terms.copy_first else (send,)
 
     def _copy(self) -> Effects:
         if self._copied:

@@ -58,8 +58,9 @@ class Books:
         tallies.add(role, lane, arrived, OUTCOME_COUNT[outcome], stratum)
         self._pulse(tallies, role, outcome)
 
-    def failed_over(self, tallies: Tallies, arrived: float, stratum: int = 0) -> None:
-        tallies.add(Role.CANDIDATE, Lane.LIVE, arrived, Count.FAILED_OVER, stratum)
+    def failed_over(self, tallies: Tallies, at: float, stratum: int = 0) -> None:
+        """``at``: wall time in whose window it is counted."""
+        tallies.add(Role.CANDIDATE, Lane.LIVE, at, Count.FAILED_OVER, stratum)
         if tallies is self.current:
             self.pulse.failed_over()
 

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.core.effects import FailReason, Instead
 from gateway.core.leg import Head, Outgoing, SentLeg
-from gateway.core.pace import Pace
 
 STREAM_HIGH: Final = 256 * 1024
 STREAM_LOW: Final = 64 * 1024
@@ -68,12 +68,14 @@ class StreamBroken(Exception):
 class AnswerStream:
     """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait.
 
-    pace: is told when it waits. ``was_held_up``: it did, so that its time is not its own alone.
+    on_flow: told False when the arm has to wait, for every piece that it still brings, and True when it goes on.
+    ``was_held_up``: it had to, so that its time is not its own alone.
     """
 
-    def __init__(self, leg: SentLeg, pace: Pace | None = None) -> None:
+    def __init__(self, leg: SentLeg, on_flow: Callable[[bool], None] | None = None) -> None:
         self._leg = leg
-        self._pace = pace
+        self._on_flow = on_flow
+        self._flows = True
         self.was_held_up = False
         self._pieces: deque[bytes] = deque()
         self._size = 0
@@ -87,8 +89,7 @@ class AnswerStream:
         if self._size > STREAM_HIGH:
             self.was_held_up = True
             self._leg.pause()
-            if self._pace is not None:
-                self._pace.excuse()
+            self._flow(False)
         self._news.set()
 
     def end(self) -> None:
@@ -112,4 +113,11 @@ class AnswerStream:
         self._pieces.clear()
         self._size = 0
         self._leg.resume()
+        if not self._flows:
+            self._flow(True)
         return data
+
+    def _flow(self, flows: bool) -> None:
+        self._flows = flows
+        if self._on_flow is not None:
+            self._on_flow(flows)

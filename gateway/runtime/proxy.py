@@ -86,7 +86,6 @@ class Proxy:
         snapshot = route.snapshot
         assigned, purpose, counted_key = self._assign(call, snapshot)
         copy = purpose is not None and call.replayable
-        order = (call.key or b"") + call.request_id.encode()
         terms = Terms(
             judged=call.judged,
             assigned=assigned,
@@ -95,7 +94,7 @@ class Proxy:
             slowest_limit_s=route.slowest_limit_s,
             copy=copy,
             to_itself=purpose is Purpose.NOISE,
-            copy_first=copy and split.sampled(snapshot.secret, snapshot.epoch, order, EVEN, Purpose.ORDER),
+            copy_first=copy and _goes_before(call, snapshot),
             baseline=route.baseline,
             candidate=route.candidate,
             answer_hold=self.answer_hold,
@@ -115,20 +114,31 @@ class Proxy:
         secret, epoch = snapshot.secret, snapshot.epoch
         role = split.assign(secret, epoch, key, snapshot.weight)
         counted = None if snapshot.key_header is None else split.fingerprint(secret, epoch, key)
-        shares = (
-            # At most one copy of a request: what serves to measure the noise is drawn first, and only for a while.
-            ((Purpose.NOISE, snapshot.noise_copies), (Purpose.COPY_TO_CANDIDATE, snapshot.copies))
-            if role is Role.BASELINE
-            else ((Purpose.COPY_TO_BASELINE, snapshot.reverse_copies),)
-        )
-        drawn = (purpose for purpose, share in shares if split.sampled(secret, epoch, key, share, purpose))
-        return role, next(drawn, None), counted
+        return role, _copied_for(role, key, snapshot), counted
 
     def baseline_standing(self) -> Standing:
         return self.routing.baseline_standing(self.arms.in_flight(Role.BASELINE, Lane.LIVE))
 
     def candidate_standing(self) -> Standing:
         return self.routing.candidate_standing(self.arms.in_flight(Role.CANDIDATE, Lane.LIVE))
+
+
+def _copied_for(role: Role, key: bytes, snapshot: Snapshot) -> Purpose | None:
+    """At most one copy of a request: what serves to measure the noise is drawn first, and only for a while."""
+    secret, epoch = snapshot.secret, snapshot.epoch
+    if role is Role.CANDIDATE:
+        is_drawn = split.sampled(secret, epoch, key, snapshot.reverse_copies, Purpose.COPY_TO_BASELINE)
+        return Purpose.COPY_TO_BASELINE if is_drawn else None
+    if split.sampled(secret, epoch, key, snapshot.noise_copies, Purpose.NOISE):
+        return Purpose.NOISE
+    is_drawn = split.sampled(secret, epoch, key, snapshot.copies, Purpose.COPY_TO_CANDIDATE)
+    return Purpose.COPY_TO_CANDIDATE if is_drawn else None
+
+
+def _goes_before(call: Call, snapshot: Snapshot) -> bool:
+    """Whether the copy of ``call`` is sent before it."""
+    key = (call.key or b"") + call.request_id.encode()
+    return split.sampled(snapshot.secret, snapshot.epoch, key, EVEN, Purpose.ORDER)
 
 
 class LiveRequest:
@@ -304,7 +314,7 @@ class LiveRequest:
                 case Cancel(leg) | Discard(leg):
                     self._let_go(leg, at_once=isinstance(effect, Cancel))
                 case FailedOver():
-                    self._proxy.books.failed_over(self._tallies, self._arrived, self._stratum)
+                    self._proxy.books.failed_over(self._tallies, self._counted_at(), self._stratum)
                 case CopyTo(role):
                     self._begin_copy(role)
                 case Drop() if self._ticket is not None:
@@ -392,20 +402,32 @@ class LiveRequest:
         pace = None
         if begun.events:
             self._streams_events = True
-            self._tallies.leave(self)  # nothing more of it belongs to the window of its arrival
+            self._tallies.stream(self)
         if begun.counted and self._ticket is not None:
             head = leg.head
             pace = self._tallies.begin_stream(
                 self._ticket, framed=not head.encoded, compiles=head.compiles, compiled=head.compiled
             )
         leg.is_timed = pace is not None
-        stream = self._stream = leg.stream = AnswerStream(leg.sent, pace)
+        stream = self._stream = leg.stream = AnswerStream(leg.sent, self._on_flow)
         for piece in leg.pieces:
             stream.push(piece)
         leg.pieces.clear()
         leg.sent.lift_total()
         self._reply(Streamed(leg.head, stream, leg.arm.name, self.exchange.instead))
         self._tell_copy(leg.role, self._own_leg())
+
+    def _on_flow(self, flows: bool) -> None:
+        """The client reads the answer, or the arm has to wait for it."""
+        ticket = self._ticket
+        if ticket is None:
+            return
+        if flows:
+            ticket.go_on(self._now())
+            return
+        ticket.hold(self._now())
+        if ticket.pace is not None:
+            ticket.pace.excuse()
 
     def _let_go(self, which: Leg, *, at_once: bool) -> None:
         leg = self._legs[which]

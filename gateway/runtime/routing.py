@@ -58,11 +58,14 @@ class Routing:
         present = snapshot.baseline if arm.role is Role.BASELINE else snapshot.candidate
         if present is None or (present.name, present.host, present.port) != (arm.name, arm.host, arm.port):
             return False
+        if arm.role is Role.BASELINE and lane is not Lane.COPY:
+            return True
+        if snapshot.epoch != epoch or not snapshot.judging:
+            return False  # a copy to the baseline, too: its pair would be nobody's evidence
         if arm.role is Role.BASELINE:
             return True
-        if snapshot.epoch != epoch or not snapshot.judging or self.tripped:
-            return False
-        return snapshot.copies > 0 if lane is Lane.COPY else snapshot.weight > 0
+        share = snapshot.copies if lane is Lane.COPY else snapshot.weight
+        return share > 0 and not self.tripped
 
     def candidate_standing(self, in_flight: int) -> Standing:
         """``in_flight``: requests that the candidate is busy with for this worker, in the lanes that count."""

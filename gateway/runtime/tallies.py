@@ -71,8 +71,8 @@ class Tallies:
         self.window_s = window_s
         self.set_limits(limits, stream_limits)
         self._open: dict[int, Ticket] = {}
-        self._streams: set[Ticket] = set()
-        """Open, and nothing more of them will be counted in the window of their arrival."""
+        self._streams: set[object] = set()
+        """Tickets and requests that are open, and of which nothing more is counted in the window of their arrival."""
         self._visits: dict[object, float] = {}
         self._windows: dict[int, list[Tally | None]] = {}
         self._histograms: list[Histogram | None] = [None] * len(_LANES)
@@ -90,9 +90,15 @@ class Tallies:
         """A judged request is here: its window stays open until it leaves, whatever is counted in between."""
         self._visits[request] = arrived
 
+    def stream(self, request: object) -> None:
+        """The client gets events: what is counted of the request from here on belongs to the window of the end."""
+        if self._visits.pop(request, None) is not None:
+            self._streams.add(request)
+
     def leave(self, request: object) -> None:
         """Everything about the request has been counted."""
         self._visits.pop(request, None)
+        self._streams.discard(request)
 
     def note_key(self, role: Role, arrived: float, key: int) -> None:
         """A live request was assigned to ``role`` by the key with this hash, whatever becomes of it."""
@@ -161,7 +167,8 @@ class Tallies:
         tally[OUTCOME_COUNT[outcome]] += 1
         if phase is not None:
             tally[PHASE_COUNT[phase]] += 1
-        self._count_compiles(ticket, tally, compiles, compiled)
+        if compiles or compiled:
+            self._count_compiles(ticket, tally, compiles, compiled)
         match outcome:
             case Outcome.CLIENT_FAULT:
                 self._uncount_late(ticket, tally)
@@ -353,7 +360,8 @@ class Tallies:
     def _time_by(self, ticket: Ticket, tally: Tally, times: int) -> None:
         """The answer shows by which metrics it is to be timed: what others had counted at once is taken back."""
         ticket.times = times
-        self._uncount_late(ticket, tally, ~times)
+        if ticket.late:
+            self._uncount_late(ticket, tally, ~times)
 
     def _uncount_late(self, ticket: Ticket, tally: Tally, bits: int = ANSWER | FIRST_EVENT) -> None:
         """It turned out not to belong in these metrics: additions of -1 take back what was counted at once."""

@@ -21,11 +21,12 @@ class Ticket:
 
     sent: since when the arm is waited for, None while the client still sends.
     ended: until when, None so far. A ticket still open then waits for what the answer is to be compared with.
+    held: since when the arm is made to wait by a slow client, None while it is not; that time is not the arm's.
     times: the bits of the metrics that its time belongs to. late: of those in which it is counted already.
     pace: once its answer is a stream whose events count.
     """
 
-    __slots__ = ("arrived", "column", "ended", "is_open", "late", "pace", "sent", "times", "window")
+    __slots__ = ("arrived", "column", "ended", "held", "is_open", "late", "pace", "sent", "times", "window")
 
     def __init__(self, column: int, window: int, arrived: float, sent: float | None, times: int) -> None:
         self.column = column
@@ -33,6 +34,7 @@ class Ticket:
         self.arrived = arrived
         self.sent = sent
         self.ended: float | None = None
+        self.held: float | None = None
         self.times = times
         self.late = 0
         self.pace: Pace | None = None
@@ -47,8 +49,20 @@ class Ticket:
         if self.ended is None:
             self.ended = now
 
+    def hold(self, now: float) -> None:
+        """What the arm still sends is not read for now, because the client does not read it."""
+        if self.held is None and self.sent is not None:
+            self.held = now
+
+    def go_on(self, now: float) -> None:
+        """The client has read; the arm is waited for again."""
+        if self.held is not None and self.sent is not None:
+            self.sent += now - self.held
+        self.held = None
+
     def age(self, now: float) -> float:
         """For how long the arm has been waited for."""
         if self.sent is None:
             return 0.0
-        return (now if self.ended is None else self.ended) - self.sent
+        until = self.held if self.ended is None else self.ended
+        return (now if until is None else until) - self.sent

@@ -16,6 +16,8 @@ PLAN: dict[str, Any] = {
     "steps": [0, 100], "noise_floor": {"pairs": 20},
 }  # fmt: skip
 TIGHT = {**DEMO_PLAN["slo"], "parity": {"allowed": 0.005}}
+PATIENT = {**DEMO_PLAN["slo"], "parity": {"allowed": 0.84}}
+"""20 bad pairs of 20 are more than this explains (3 %), and it takes about a minute of them to convict anyone."""
 
 
 def reason(g: GatewayProcess) -> str:
@@ -66,8 +68,7 @@ def test_a_baseline_that_is_noisy_by_itself_holds_the_step_also_after_a_restart(
     ):
         g = GatewayProcess(tmp_path, baseline.url, candidate.url)
         with g, SteadyLoad(g.data_url, rate=100) as load:
-            # Few copies to the candidate, so that the floor is known before its pairs convict it.
-            g.run_plan(**PLAN, slo=TIGHT, copies={"share": 0.2})
+            g.run_plan(**PLAN, slo=PATIENT, copies={"share": 5})
             wait_until(lambda: g.status().noise.in_noise, "enough pairs differ")
             wait_until(lambda: reason(g) == "noise_floor", "the step is held")
             status = g.status()

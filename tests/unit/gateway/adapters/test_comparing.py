@@ -80,6 +80,26 @@ def test_what_waits_is_bounded_in_pairs_and_bytes_and_room_comes_back() -> None:
         asyncio.run(scenario(bounds))
 
 
+def test_a_pair_larger_than_all_that_may_wait_is_taken_alone() -> None:
+    """``limits.answer_hold`` allows answers of which no two fit; they are compared one after the other."""
+
+    async def scenario() -> None:
+        go = threading.Event()
+
+        def compare(pair: Pair, plan: Plan) -> Found:
+            assert go.wait(30)
+            return OK
+
+        comparing = Comparing(compare, most_bytes=15)
+        asyncio.get_running_loop().call_soon(go.set)
+        assert await all_found(comparing, [pair(), pair(1)]) == ([True, False], [OK])
+        assert await all_found(comparing, [pair(1), pair()]) == ([True, False], [OK])
+        assert await all_found(comparing, [pair()]) == ([True], [OK])
+        comparing.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_comparison_that_raises_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever waits for it hears of it: a window would stay open otherwise. The log quotes nothing of an answer."""
 

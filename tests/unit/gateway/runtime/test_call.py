@@ -3,7 +3,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.core.pace import Pace
 from gateway.runtime.call import STREAM_HIGH, AnswerStream, StreamBroken
 
 
@@ -90,15 +89,20 @@ def test_a_full_buffer_pauses_the_arm_until_it_is_read() -> None:
     play(scenario)
 
 
-def test_a_stream_that_makes_the_arm_wait_says_so_to_its_pace() -> None:
-    """A gap that the reader made is not counted."""
+def test_a_stream_says_when_it_makes_the_arm_wait_and_when_no_more() -> None:
+    """For each piece that comes all the same, and once when the reader has read."""
 
     async def scene() -> None:
-        pace = Pace(0.1, framed=False)
-        stream = AnswerStream(Tap(), pace)
-        pace.took(b"x", 1.0)
+        told: list[bool] = []
+        stream = AnswerStream(Tap(), told.append)
+        stream.push(b"x")
+        assert await stream.read()
+        assert told == []
         stream.push(b"x" * (STREAM_HIGH + 1))
-        pace.took(b"x", 50.0)
-        assert pace.gaps == 0
+        stream.push(b"x")
+        stream.end()
+        assert await stream.read()
+        assert await stream.read() is None
+        assert told == [False, False, True]
 
     asyncio.run(scene())

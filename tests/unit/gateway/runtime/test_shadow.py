@@ -298,6 +298,36 @@ def test_a_request_written_after_the_epoch_changed_is_not_copied() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize(
+    ("live", "routing"),
+    [
+        (Role.BASELINE, {"weight": 0, "noise_copies": 10_000}),
+        (Role.CANDIDATE, {"weight": 10_000, "reverse_copies": 10_000}),
+    ],
+)
+def test_copies_to_the_baseline_end_with_the_epoch(live: Role, routing: dict[str, int]) -> None:
+    """They serve comparison alone, and what they are compared with is void; whoever waits is served all the same."""
+
+    async def scenario() -> None:
+        stage = Stage(connected=False, **routing)
+        taken = [stage.take(copy_first=True), stage.take()]
+        copy = stage.leg(Role.BASELINE, Lane.COPY)
+        stage.follow(epoch=2, version=2, weight=0, judging=False)
+        copy.write()
+        assert copy.fate == str(Loss.STALE)
+        if live is Role.CANDIDATE:
+            for leg in stage.pool(live).legs:
+                leg.write()
+        for leg in stage.pool(Role.BASELINE).legs:
+            leg.write()
+            leg.answer(200)
+        assert [request.reply.done() for request in taken] == [True, True]
+        assert stage.pool(Role.BASELINE, Lane.COPY).legs == [copy]
+        assert stage.shadow.copies.taken == 0
+
+    play(scenario)
+
+
 def test_a_tripped_candidate_gets_no_copies_and_is_charged() -> None:
     """Taken out is unavailable, for copies as for live requests."""
 

@@ -6,7 +6,7 @@ import pytest
 from fakes.arms import FakeLeg
 from fakes.request_path import Stage, play
 
-from gateway.core.types import Lane, Role
+from gateway.core.types import Count, Lane, Role
 from gateway.runtime.call import STREAM_HIGH, Streamed
 from gateway.runtime.proxy import LiveRequest
 
@@ -120,6 +120,31 @@ def test_a_client_that_reads_slowly_is_no_gap_of_the_arm() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize(("arm_s", "bad"), [(0.1, {}), (0.6, {"LAT95_BAD": 1})])
+def test_a_client_that_reads_a_large_answer_slowly_is_no_latency_of_the_arm(arm_s: float, bad: dict[str, int]) -> None:
+    """An answer too large to be held is timed while the gateway reads it, and not while it cannot."""
+
+    async def scenario() -> None:
+        stage = Stage()
+        live = stage.take()
+        leg = stage.leg(Role.CANDIDATE)
+        leg.head(200, length=2 * STREAM_HIGH)
+        stage.clock.step(arm_s)
+        leg.body(b"x" * (STREAM_HIGH + 1))
+        stage.clock.step(30.0)
+        stage.books.current.sweep(stage.clock.monotonic())
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE).get("LAT95_BAD", 0) == bad.get("LAT95_BAD", 0)
+        reply = live.reply.result()
+        assert isinstance(reply, Streamed)
+        assert await reply.stream.read()
+        stage.clock.step(0.1)
+        leg.body(b"x" * (STREAM_HIGH - 1))
+        leg.complete()
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"OK": 1, "LAT95_N": 1, **bad}
+
+    play(scenario)
+
+
 def test_what_the_baseline_streams_in_the_candidates_place_is_not_timed() -> None:
     """It holds no window open either; what the client saw is counted where the stream ends."""
 
@@ -136,6 +161,37 @@ def test_what_the_baseline_streams_in_the_candidates_place_is_not_timed() -> Non
         assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"FAILED": 1, "FAILED_FIRST_BYTE": 1, "FAILED_OVER": 1}
         assert stage.counted(Role.BASELINE, Lane.LIVE) == {}
         assert stage.counted(Role.BASELINE, Lane.CLIENT) == {"OK": 1}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("failure", ["lost", "unready"])
+def test_a_stream_in_the_candidates_place_is_told_where_it_ends(failure: str) -> None:
+    """Its window of arrival is long closed by then, and the epoch may be over: neither loses what is counted last."""
+
+    async def scenario() -> None:
+        stage = Stage(**LIMITS, candidate={"ready": failure == "lost"})
+        stage.take(body=ASKS)
+        if failure == "lost":
+            stage.leg(Role.CANDIDATE).lose()
+        second = stage.leg(Role.BASELINE)
+        second.head(200, events=True)
+        began = int(stage.clock.wall() // 10)
+        tallies = stage.books.current
+        tallies.take()
+        stage.follow(epoch=2, version=2)
+        stage.books.forget_settled()
+        assert stage.books.past == [tallies]
+        stage.clock.step(3600.0)
+        second.body(EVENT)
+        second.complete()
+        ended = tallies.take()[0]
+        counted = {(window.role, window.lane): window.tally for window in ended}
+        assert {window.window for window in ended} == {began + 360}
+        assert counted[Role.CANDIDATE, Lane.LIVE][Count.FAILED_OVER] == 1
+        assert counted[Role.BASELINE, Lane.CLIENT][Count.OK] == 1
+        stage.books.forget_settled()
+        assert stage.books.past == []
 
     play(scenario)
 
