@@ -85,7 +85,7 @@ def judge(counts: Windows, chosen: Plan, by_size: Sequence[Windows] = ()) -> Out
             )
             next_window += 1
         if closed < next_window or now - last_outage < _RECENT_S:
-            verdict = judging.verdict(now=float(now))
+            verdict = judging.verdict(now=float(now), foresee=False)
             if verdict.name is VerdictName.ROLL_BACK:
                 return Outcome(
                     rolled_back_at=now, passed_at=passed_at, metric=str(verdict.metric), rule=str(verdict.rule)

@@ -24,12 +24,12 @@ def compare_pair(pair: Pair, plan: Plan) -> PairResult | NotCompared | None:
     """One pair under the plan's policy. None: the two statuses form no pair, or the plan compares nothing."""
     if not plan.compares or not is_pair(pair.baseline.status, pair.candidate.status):
         return None
+    if (refused := compare_statuses(pair.baseline.status, pair.candidate.status)) is not None:
+        return refused
     kind = content_kind(pair.path)
     content = None if plan.policy is None else plan.policy.of(kind)
     if plan.policy is not None and content is None:
         return NotCompared.NO_POLICY
-    if (refused := compare_statuses(pair.baseline.status, pair.candidate.status)) is not None:
-        return refused
     if (pair.baseline.drawn or pair.candidate.drawn) and not (content is not None and content.sampled):
         return NotCompared.SAMPLED
     result = _embeddings_alone(pair, plan) if content is None else _field_by_field(pair, kind, content)

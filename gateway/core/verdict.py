@@ -187,8 +187,11 @@ class Judge:
             seen = self._breaker_counts()
             self._stop("breaker", MetricId.ERROR, breaker_sentence(seen), breaker=seen)
 
-    def verdict(self, *, now: float, beside: Sequence[Gap] = ()) -> Verdict:
-        """What follows from all that was booked, at ``now`` seconds. ``beside``: what else forbids to pass."""
+    def verdict(self, *, now: float, beside: Sequence[Gap] = (), foresee: bool = True) -> Verdict:
+        """What follows from all that was booked, at ``now`` seconds.
+
+        beside: what else forbids to pass. foresee: a hold says when it should end, which is a third of the work.
+        """
         step = self._present_step()
         for rule in _RULES:
             if (stop := self._stops.get(rule)) is not None:
@@ -213,7 +216,7 @@ class Judge:
             return self._say(
                 VerdictName.INCONCLUSIVE, "stuck", text, gaps[0].metric, missing=missing, stratum=gaps[0].stratum
             )
-        comes = all(gap.reason in _COMES for gap in gaps)
+        comes = foresee and all(gap.reason in _COMES for gap in gaps)
         to_go_s = step.to_go_s(now=now, next_window=self._against.next_window) if comes else None
         return self._say(
             VerdictName.HOLD,

@@ -57,7 +57,7 @@ def play(recording: Recording, plan: Plan, mode: Mode, chance: np.random.Generat
             window += 1
             if window % plan.rule.promote_every_windows:
                 continue
-            verdict = judge.verdict(now=window * width).name
+            verdict = judge.verdict(now=window * width, foresee=False).name
             if verdict is VerdictName.ROLL_BACK:
                 return Play("rolled_back", window * width)
             if verdict is VerdictName.INCONCLUSIVE:

@@ -138,6 +138,14 @@ def test_kinds_that_the_policy_does_not_name_form_no_pair() -> None:
     assert compare_pair(pair(both, both, EMBEDDINGS), LABELS) is NotCompared.NO_POLICY
 
 
+def test_one_arm_that_refuses_is_a_failure_of_any_kind_of_content() -> None:
+    """What the plan names is about answers; that one arm gave none is told by the statuses alone."""
+    both = openai(ROWS, as_base64=False)
+    refused = compare_pair(pair(answer(both), answer(b"{}", 400), EMBEDDINGS), LABELS)
+    assert isinstance(refused, PairResult)
+    assert refused.kind is PairKind.STATUS
+
+
 def test_a_refusal_and_a_broken_answer_fail_under_every_policy() -> None:
     """Status and an answer that nobody can read are failures of their own, and no payload is told."""
     good, refusal = answer(oip(ROWS)), answer(b"{}", status=400)
