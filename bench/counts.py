@@ -37,6 +37,11 @@ class Traffic:
         """The same requests, none of them copied."""
         return replace(self, copied=np.zeros_like(self.copied))
 
+    def of_size(self, size: int) -> "Traffic":
+        """Those of one size alone."""
+        its = self.stream.size == size
+        return replace(self, candidate=self.candidate & its, baseline=self.baseline & its, copied=self.copied & its)
+
 
 def split(stream: Stream, ground: Ground, *, weight_bp: int, copies_bp: int, parity_rate: float) -> Traffic:
     """``weight_bp`` of the requests to the candidate, ``copies_bp`` of the others copied to it, by chance alone."""

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from bench.ground import Ground
-from bench.streams import CANDIDATE, Floats, Stream
+from bench.streams import CANDIDATE, LARGEST, Floats, Stream
 
 OUTAGE_AT_S: Final = 300.0
 STALL_S: Final = 1.5
@@ -54,13 +54,14 @@ def _tail(factor: float) -> Change:
     return change
 
 
-def _errors(rate: float) -> Change:
-    """Failures on top of the candidate's own, ``rate`` in all where it had none."""
+def _errors(rate: float, *, size: int | None = None) -> Change:
+    """Failures on top of the candidate's own, ``rate`` in all where it had none; of requests of one ``size`` alone."""
 
     def change(stream: Stream, ground: Ground) -> Stream:
         # The ground scales the stream's own rates; a fault's rate is meant as it stands.
         own = stream.error_rate[CANDIDATE]
-        return _with_errors(stream, own + (1.0 - own) * (rate / ground.error_scale))
+        sick = own + (1.0 - own) * (rate / ground.error_scale)
+        return _with_errors(stream, sick if size is None else np.where(stream.size == size, sick, own))
 
     return change
 
@@ -116,6 +117,7 @@ FAULTS: Final = {
         Fault(name="stall", change=_stall),
         Fault(name="p99+50", change=_tail(1.5)),
         Fault(name="errors1", change=_errors(0.01)),
+        Fault(name="errors5large", change=_errors(0.05, size=LARGEST)),
         Fault(name="parity1", change=_nothing, parity_rate=0.01),
         Fault(name="recompile", change=_recompile),
         Fault(name="drift", change=_drift, begins_s=DRIFT_AT_S),

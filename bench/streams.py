@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Sizes = npt.NDArray[np.int8]
 
 BASELINE: Final = 0
 CANDIDATE: Final = 1
 
 SERVICE_MS: Final = (14.0, 22.0, 34.0, 62.0)
 SIZE_SHARE: Final = (0.45, 0.33, 0.18, 0.04)
+LARGEST: Final = len(SIZE_SHARE) - 1
 SIZE_NOISE: Final = 0.2
 BATCH_WAIT_MS: Final = 5.0
 STRAGGLER_SHARE: Final = 0.03
@@ -61,8 +63,8 @@ LONG_RUN_RATE: Final = 4.0
 class Kind:
     """``bursts`` multiplies how often bursts, episodes, pauses and error bursts come; ``clustered`` False is iid.
 
-    slow_mean_s: mean length of the slow episodes that an arm has for itself. slow_share: how much of the time they are,
-    as a multiple of the default's.
+    slow_mean_s, error_mean_s: mean length of the slow episodes, of the bursts of errors, that an arm has for itself.
+    slow_share, error_share: how much of the time they are, as a multiple of the default's.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Kind:
     clustered: bool = True
     slow_mean_s: float = SLOW_MEAN_S
     slow_share: float = 1.0
+    error_mean_s: float = ERROR_MEAN_S
+    error_share: float = 1.0
 
 
 KINDS: Final = {
@@ -79,22 +83,29 @@ KINDS: Final = {
         Kind("default", 1.0),
         Kind("heavy", 2.5),
         Kind("spells", 1.0, slow_mean_s=30.0, slow_share=2.0),
+        Kind("spells15", 1.0, slow_mean_s=15.0, slow_share=2.0),
+        Kind("spells60", 1.0, slow_mean_s=60.0, slow_share=2.0),
+        Kind("spells120", 1.0, slow_mean_s=120.0, slow_share=2.0),
+        Kind("fits", 1.0, error_mean_s=20.0, error_share=2.0),
     )
 }
 PROMISED: Final = ("iid", "default", "heavy")
-"""Those on which the rule is to keep its promise. Spells of one arm alone outlast its windows: its known limit."""
+"""Those on which the rule is to keep its promise. Spells and fits of one arm alone outlast its windows: its known
+limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
     """Requests in order of arrival, as each arm would answer them. Draws are uniform in [0, 1), one per request.
 
-    ms, error_rate, error_draw: two rows, one an arm. A request fails where its draw is below its error rate.
+    size: which of the SIZE_SHARE a request is. ms, error_rate, error_draw: two rows, one an arm. A request fails where
+    its draw is below its error rate.
     phase: uniform in [0, 1), where in its cycle a periodic fault begins.
     """
 
     seconds: int
     arrival: Floats
+    size: Sizes
     ms: Floats
     error_rate: Floats
     error_draw: Floats
@@ -109,8 +120,8 @@ class Stream:
 class LongRun:
     """What a kind of stream does in the long run, both arms together.
 
-    p50, p95, p97, p99: latency quantiles in milliseconds. error_rate: share of requests that fail. ms, error_rates: the
-    requests that this was measured on, two rows.
+    p50, p95, p97, p99: latency quantiles in milliseconds. error_rate: share of requests that fail. size, ms and
+    error_rates: the requests that this was measured on, the last two in two rows.
     """
 
     p50: float
@@ -118,6 +129,7 @@ class LongRun:
     p97: float
     p99: float
     error_rate: float
+    size: Sizes
     ms: Floats
     error_rates: Floats
 
@@ -127,14 +139,15 @@ def draw_stream(kind: Kind, rng: np.random.Generator, *, seconds: int, rate: flo
     n = int(rng.poisson(rate * seconds))
     arrival = np.sort(rng.random(n)) * seconds
     if kind.clustered:
-        ms, error_rate = _clustered(kind, rng, arrival, seconds)
+        size, ms, error_rate = _clustered(kind, rng, arrival, seconds)
     else:
         pool = long_run(KINDS["default"])
         rows = rng.integers(pool.ms.shape[1], size=n)
-        ms, error_rate = pool.ms[:, rows].astype(np.float64), pool.error_rates[:, rows].astype(np.float64)
+        size, ms, error_rate = pool.size[rows], pool.ms[:, rows], pool.error_rates[:, rows]
     return Stream(
         seconds=seconds,
         arrival=arrival,
+        size=size,
         ms=ms,
         error_rate=error_rate,
         error_draw=rng.random((2, n)),
@@ -160,16 +173,24 @@ def long_run(kind: Kind) -> LongRun:
         n = int(rng.poisson(LONG_RUN_RATE * LONG_RUN_CHUNK_S))
         arrival = np.sort(rng.random(n)) * LONG_RUN_CHUNK_S
         parts.append(_clustered(kind, rng, arrival, LONG_RUN_CHUNK_S))
-    ms = np.concatenate([part[0] for part in parts], axis=1)
-    error_rates = np.concatenate([part[1] for part in parts], axis=1)
+    size = np.concatenate([part[0] for part in parts])
+    ms = np.concatenate([part[1] for part in parts], axis=1)
+    error_rates = np.concatenate([part[2] for part in parts], axis=1)
     p50, p95, p97, p99 = (float(q) for q in np.quantile(ms, (0.50, 0.95, 0.97, 0.99)))
     return LongRun(
-        p50=p50, p95=p95, p97=p97, p99=p99, error_rate=float(error_rates.mean()), ms=ms, error_rates=error_rates
+        p50=p50,
+        p95=p95,
+        p97=p97,
+        p99=p99,
+        error_rate=float(error_rates.mean()),
+        size=size,
+        ms=ms,
+        error_rates=error_rates,
     )
 
 
-def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: int) -> tuple[Floats, Floats]:
-    """(latency in milliseconds, error rate) of every request, two rows each."""
+def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: int) -> tuple[Sizes, Floats, Floats]:
+    """(size, latency in milliseconds, error rate) of every request; the last two in two rows."""
     n = arrival.size
     cell = (arrival / _CELL_S).astype(np.intp)
     size = np.searchsorted(np.cumsum(SIZE_SHARE)[:-1], rng.random(n), side="right")
@@ -177,6 +198,7 @@ def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: i
     drift = 1.0 + DRIFT * np.sin(2.0 * np.pi * (arrival / DRIFT_PERIOD_S + rng.random()))
     queue = _episodes(rng, seconds, gap_s=QUEUE_GAP_S / kind.bursts, mean_s=QUEUE_MEAN_S, depth=QUEUE_DEPTH_MS)
     slow_gap_s = SLOW_GAP_S * (kind.slow_mean_s / SLOW_MEAN_S) / (kind.slow_share * kind.bursts)
+    error_gap_s = ERROR_GAP_S * (kind.error_mean_s / ERROR_MEAN_S) / (kind.error_share * kind.bursts)
     ms, error_rate = np.empty((2, n)), np.empty((2, n))
     for arm in (BASELINE, CANDIDATE):
         straggles = rng.random(n) < STRAGGLER_SHARE
@@ -186,9 +208,9 @@ def _clustered(kind: Kind, rng: np.random.Generator, arrival: Floats, seconds: i
         ms[arm] = work * drift * factor + BATCH_WAIT_MS * rng.random(n)
         ms[arm] += queue[cell] * (0.5 + rng.random(n))
         ms[arm] += _pause_left_ms(rng, arrival, seconds, gap_s=PAUSE_GAP_S / kind.bursts)
-        broken = _episodes(rng, seconds, gap_s=ERROR_GAP_S / kind.bursts, mean_s=ERROR_MEAN_S)
+        broken = _episodes(rng, seconds, gap_s=error_gap_s, mean_s=kind.error_mean_s)
         error_rate[arm] = np.where(broken[cell] > 0.0, ERROR_BURST_RATE, ERROR_RATE)
-    return ms, error_rate
+    return size.astype(np.int8), ms, error_rate
 
 
 def _episodes(

@@ -12,7 +12,7 @@ from bench.counts import Minutes, Traffic, bad_live, minutes, split, windows
 from bench.faults import FAULTS, HEALTHY
 from bench.ground import Ground, at_the_limit, with_room
 from bench.outcome import Outcome
-from bench.streams import KINDS, draw_stream, long_run
+from bench.streams import KINDS, SIZE_SHARE, draw_stream, long_run
 from gateway.core.plan import Plan
 
 RATE: Final = 50.0
@@ -21,15 +21,16 @@ COPIES_BP: Final = 500
 NEXT_BP: Final = {100: 500, 500: 1000, 1000: 5000, 2500: 5000, 5000: 10_000}
 """The weight that passing leads to, by the present one."""
 
-OURS: Final = ("ours", "ours-no-copies", "ours-cautious")
+ASKED_FOR: Final = ("ours-cautious", "ours-strata", "ours-relative")
+"""Options of a plan, with questions of their own: docs/benchmarks.md says which."""
+OURS: Final = ("ours", "ours-no-copies", *ASKED_FOR)
 PEERS: Final[dict[str, Callable[[Minutes], Outcome]]] = {
     "flagger-like": lambda seen: peers.flagger(seen, peers.Flagger()),
     "argo-like": lambda seen: peers.argo(seen, peers.Argo()),
     "kayenta-like": lambda seen: peers.kayenta(seen, peers.Kayenta()),
 }
 RULES: Final = (*OURS, *PEERS)
-DEFAULT_RULES: Final = tuple(rule for rule in RULES if rule != "ours-cautious")
-"""The cautious preset has a question of its own: ``--kinds spells --rules ours,ours-cautious``."""
+DEFAULT_RULES: Final = tuple(rule for rule in RULES if rule not in ASKED_FOR)
 GROUNDS: Final = {"aa": with_room, "boundary": at_the_limit}
 
 
@@ -100,6 +101,11 @@ def _judged(traffic: Traffic, ground: Ground, rules: tuple[str, ...], weight_bp:
         yield "ours-no-copies", ours.judge(windows(traffic.without_copies()), _plan(ground, weight_bp, 0))
     if "ours-cautious" in rules:
         yield "ours-cautious", ours.judge(windows(traffic), ours.cautious(_plan(ground, weight_bp, COPIES_BP)))
+    if "ours-strata" in rules:
+        by_size = [windows(traffic.of_size(size)) for size in range(len(SIZE_SHARE))]
+        yield "ours-strata", ours.judge(windows(traffic), ours.stratified(_plan(ground, weight_bp, COPIES_BP)), by_size)
+    if "ours-relative" in rules:
+        yield "ours-relative", ours.judge(windows(traffic), ours.relative(_plan(ground, weight_bp, COPIES_BP)))
     asked = [rule for rule in PEERS if rule in rules]
     if asked:
         seen = minutes(traffic)

@@ -1,12 +1,13 @@
 """The grammar of the command line."""
 
 import argparse
+from datetime import UTC, datetime
 from typing import Final
 
 DESCRIPTION: Final = """\
 Start, watch and steer the rollout of a canary gateway.
 
-exit codes: 0 done   1 refused by the gateway   2 wrong usage
+exit codes: 0 done   1 refused by the gateway, or a replay that is not as then   2 wrong usage
             3 rolled back, but some workers did not acknowledge (named)   4 gateway unreachable
 environment: CANARY_URL (default http://127.0.0.1:8081), CANARY_TOKEN_FILE"""
 
@@ -45,6 +46,10 @@ def parser() -> argparse.ArgumentParser:
     history = commands.add_parser("history", parents=[shared], help="the journal, oldest first")
     history.add_argument("--limit", type=_limit, default=50, help="newest lines to show (default %(default)s)")
     history.add_argument("--run-id", default="", help="lines of this run only")
+    replay = commands.add_parser("replay", parents=[shared], help="judge the recorded evidence of a run again")
+    replay.add_argument("run_id", metavar="RUN", help="the run; `canaryctl history` names them")
+    replay.add_argument("--plan", dest="plan_file", default="", metavar="FILE", help="judge by this plan instead")
+    replay.add_argument("--at", type=_moment, default=None, metavar="TIME", help="as if it were this time (UTC)")
     return root
 
 
@@ -76,6 +81,17 @@ def _interval(text: str) -> float:
     if not 0.2 <= seconds <= 3600:
         raise argparse.ArgumentTypeError(f"{text} must lie between 0.2 and 3600 seconds")
     return seconds
+
+
+def _moment(text: str) -> float:
+    """A time as it is printed (UTC), or seconds since the Unix epoch."""
+    if text.isdecimal():
+        return float(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; as 2026-03-01T12:00:00Z") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 def _limit(text: str) -> int:

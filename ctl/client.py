@@ -17,6 +17,8 @@ from wire import admin
 # A rollback waits up to 5 s for the workers' acknowledgements before it answers.
 _TIMEOUT_S: Final = 15.0
 _CONNECT_S: Final = 3.0
+_REPLAY_S: Final = 120.0
+"""A day of recorded windows, judged between whatever else the gateway has to do."""
 
 Body = TypeVar("Body")
 
@@ -47,7 +49,6 @@ class AdminClient:
         self._http = httpx.Client(
             base_url=target.url,
             headers=headers,
-            timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
             trust_env=False,
             transport=transport,
         )
@@ -68,6 +69,10 @@ class AdminClient:
         query = {"limit": str(limit)} | ({"run_id": run_id} if run_id else {})
         return self._call("GET", admin.HISTORY_PATH, admin.History, query=query)
 
+    def replay(self, request: admin.ReplayRequest) -> tuple[admin.Replay, bytes]:
+        body = msgspec.json.encode(request)
+        return self._call("POST", admin.REPLAY_PATH, admin.Replay, body=body, within_s=_REPLAY_S)
+
     def start(self, request: admin.StartRequest) -> tuple[admin.CommandResult, bytes]:
         return self._call("POST", admin.START_PATH, admin.CommandResult, body=msgspec.json.encode(request))
 
@@ -83,11 +88,13 @@ class AdminClient:
         *,
         body: bytes | None = None,
         query: dict[str, str] | None = None,
+        within_s: float = _TIMEOUT_S,
     ) -> tuple[Body, bytes]:
         headers = {"content-type": "application/json"} if body is not None else {}
         url = self._target.url
         try:
-            answer = self._http.request(method, path, content=body, params=query, headers=headers)
+            limit = httpx.Timeout(within_s, connect=_CONNECT_S)
+            answer = self._http.request(method, path, content=body, params=query, headers=headers, timeout=limit)
         except httpx.TimeoutException as slow:
             raise Unreachable(
                 f"{url}: no answer in time ({type(slow).__name__}). Whether the command took effect is not known:"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from ctl import explain_view, history_view, status_view
+from ctl import explain_view, history_view, replay_view, status_view
 from ctl.client import AdminClient, Refused
 from ctl.config import UsageError
 from ctl.layout import paragraph, percent
 from ctl.plan_file import read_plan
-from wire.admin import CommandRequest, CommandResult, StartRequest
+from wire.admin import CommandRequest, CommandResult, ReplayRequest, StartRequest
 
 
 class Exit(IntEnum):
@@ -45,6 +45,11 @@ def execute(given: argparse.Namespace, who: str, client: AdminClient) -> Reply:
         case "history":
             history, raw = client.history(limit=given.limit, run_id=given.run_id)
             return Reply(Exit.DONE, _shown(given, raw, history_view.journal(history.lines)))
+        case "replay":
+            other = read_plan(Path(given.plan_file)) if given.plan_file else None
+            replay, raw = client.replay(ReplayRequest(run_id=given.run_id, plan=other, at=given.at))
+            differs = replay.same is False
+            return Reply(Exit.REFUSED if differs else Exit.DONE, _shown(given, raw, replay_view.full(replay)))
         case "start":
             plan = read_plan(Path(given.plan))
             result, raw = client.start(StartRequest(plan=plan, reason=given.reason, who=who))
@@ -79,7 +84,7 @@ def refusal_text(command: str, refused: Refused) -> str:
             "  Give the operator token: --token-file STATE_DIR/operator.token (or CANARY_TOKEN_FILE); the gateway"
             " prints the path when it starts."
         )
-    elif not refusal.problems:
+    elif command != "replay" and not refusal.problems:
         lines.append(
             "  Nothing was changed. `canaryctl status` shows the present state, `canaryctl explain` why it is so."
         )

@@ -28,15 +28,20 @@ def width() -> int:
 
 
 def table(heads: Sequence[tuple[str, Align]], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Head line and rows; when the line would be too long the widest text column gives way, figures never."""
+    """Head line and rows; when the line would be too long the gaps give way, then the widest text column.
+
+    Figures never: a row that is still too long is left to the terminal, since half a number is another number.
+    """
     lines = [[head for head, _ in heads], *[list(row) for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     aligns = [align for _, align in heads]
     texts = [n for n, align in enumerate(aligns) if align == "<"]
-    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width()):
+    gaps = len(widths) - 1
+    gap = _GAP if sum(widths) + len(_GAP) * gaps <= width() else " "
+    for _ in range(sum(widths) + len(gap) * gaps - width()):
         widest = max(texts, key=lambda n: widths[n])
         widths[widest] = max(_LEAST_TEXT, widths[widest] - 1)
-    return [_row(line, widths, aligns) for line in lines]
+    return [_row(line, widths, aligns, gap) for line in lines]
 
 
 def paragraph(label: str, text: str, *, indent: int = 10) -> list[str]:
@@ -80,9 +85,9 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "~"
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], aligns: Sequence[Align]) -> str:
+def _row(cells: Sequence[str], widths: Sequence[int], aligns: Sequence[Align], gap: str) -> str:
     padded = (f"{_cut(cell, w):{align}{w}}" for cell, w, align in zip(cells, widths, aligns, strict=True))
-    return _GAP.join(padded).rstrip()[: width()]
+    return gap.join(padded).rstrip()
 
 
 def printable(text: str) -> str:

@@ -1,7 +1,7 @@
 """The status as a tired person reads it: one line that says it all, then the reasons, then the figures."""
 
 from ctl.layout import clock, figure, paragraph, percent, printable, span, table
-from wire.admin import ArmView, MetricView, RunView, Status, VerdictView
+from wire.admin import ArmView, MetricView, RunView, Status, StratumView, VerdictView
 
 
 def one_line(status: Status) -> str:
@@ -26,6 +26,7 @@ def full(status: Status) -> str:
         _verdict(status.verdict) if status.verdict else [],
         _arms(status.arms),
         _metrics(status.verdict.metrics) if status.verdict and status.verdict.metrics else [],
+        _strata(status.verdict.strata) if status.verdict and status.verdict.strata else [],
         _facts(status),
     ]
     return printable("\n\n".join("\n".join(block) for block in blocks if block))
@@ -65,7 +66,7 @@ def _arms(arms: list[ArmView]) -> list[str]:
     ]
     lines = table([(head, "<" if place < 4 else ">") for place, head in enumerate(heads)], rows)
     if any(arm.emulated for arm in arms):
-        lines.append("  * emulated: neither the speed nor the arithmetic of the real device")
+        lines += paragraph("", "* emulated: neither the speed nor the arithmetic of the real device", indent=2)
     for arm in arms:
         if not arm.ready and arm.detail:
             lines += paragraph("", f"{arm.name}: {arm.detail}", indent=2)
@@ -90,23 +91,69 @@ def _metrics(metrics: list[MetricView]) -> list[str]:
         for metric in metrics
     ]
     lines = table([(head, "<" if place in (0, 9) else ">") for place, head in enumerate(heads)], rows)
-    return [*lines, "  counts of the present step; E reaching its bar rolls back, proof reaching its bar passes"]
+    said = "counts of the present step; E reaching its bar rolls back, proof reaching its bar passes"
+    return lines + paragraph("", said, indent=2)
+
+
+def _strata(strata: list[StratumView]) -> list[str]:
+    """The same by class of requests. E is that of the class by itself; its metrics have a part of the whole's."""
+    heads = ("Requests", "Metric", "Candidate", "Baseline", "Allowed", "E", "Proof", "Passes")
+    rows = [
+        (
+            f"{stratum.name} (E {figure(stratum.evidence, 2)})" if number == 0 else "",
+            metric.metric,
+            f"{metric.candidate_bad} bad of {metric.candidate_events}",
+            f"{metric.baseline_bad} bad of {metric.baseline_events}",
+            f"{100 * metric.allowed:g} %",
+            figure(metric.evidence, 2),
+            figure(metric.proof, 2),
+            "yes" if metric.passes else "no",
+        )
+        for stratum in strata
+        for number, metric in enumerate(stratum.metrics)
+    ]
+    lines = table([(head, "<" if place in (0, 1, 7) else ">") for place, head in enumerate(heads)], rows)
+    said = "shown, not required to pass; E of a class by itself at the warning holds the step"
+    return lines + paragraph("", said, indent=2)
+
+
+def _counts(of: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(of.items()))
 
 
 def _facts(status: Status) -> list[str]:
     run, parity = status.run, status.parity
     lines: list[str] = []
-    if parity.pairs or parity.shed:
+    left_out = sum(parity.not_compared.values())
+    if parity.pairs or parity.shed or left_out:
         lines += paragraph(
             "Parity",
             f"{parity.pairs} pairs, {parity.bad} bad, min cosine {figure(parity.min_cosine, 6)},"
             f" max abs {figure(parity.max_abs, 3)}, {parity.shed} copies shed"
+            + (f", {left_out} not compared ({_counts(parity.not_compared)})" if left_out else "")
             + (f"; worst: {parity.worst}" if parity.worst else ""),
         )
+    for field in parity.fields:
+        if field.bad:
+            kinds = _counts({kind: n for kind, n in field.kinds.items() if kind != "ok"})
+            worst = ", ".join(f"{name} {value:.6g}" for name, value in field.figures.items())
+            lines += paragraph(
+                "Field",
+                f"{field.field} of {field.content}: {field.bad} of {field.pairs} pairs differ ({kinds})"
+                + (f"; worst: {worst}" if worst else ""),
+            )
+    if status.noise.text:
+        lines += paragraph("Noise", status.noise.text.removeprefix("noise floor: "))
+    if status.paired.text:
+        lines += paragraph("Latency", status.paired.text)
     if run is not None:
         steps = " ".join(percent(step) for step in run.steps)
         lines += paragraph("Run", f"{run.run_id} of {run.rollout} ({run.kind}), plan {run.plan_digest}, steps {steps}")
         lines += paragraph("", f"started {clock(run.started_at)} by {printable(run.who)}: {printable(run.reason)}")
+    if run is not None and run.outlook is not None and run.outcome is None:
+        lines += paragraph("Expected", run.outlook.text)
+        if run.longest_step_s is not None:
+            lines += paragraph("", f"the present step may last {span(run.longest_step_s)}; then a person decides")
     if run is not None and run.outcome is not None:
         lines += paragraph("Outcome", _decided(run))
     workers = ", ".join(

@@ -141,6 +141,12 @@ class Limits(_Strict):
     client_read_s: Seconds = 30.0
 
 
+class Store(_Strict):
+    """``evidence_days``: for how long recorded evidence is kept, which a replay and a calibration read."""
+
+    evidence_days: Annotated[float, Field(gt=0, le=366)] = 30
+
+
 class Key(_Strict):
     """Stickiness: requests with the same value of this header stay on one arm. Without it each request is drawn."""
 
@@ -164,6 +170,7 @@ class GatewayConfig(_Strict):
     access_log: Annotated[Path | None, AfterValidator(_file_to_write)] = None
     drain: DrainConfig = DrainConfig()
     limits: Limits = Limits()
+    store: Store = Store()
     arms: Arms
 
 

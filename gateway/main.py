@@ -24,11 +24,13 @@ from gateway.adapters.asgi.admin import Desk, build
 from gateway.adapters.asgi.guard import Guard
 from gateway.adapters.channel import open_channel
 from gateway.adapters.clock import SystemClock
+from gateway.adapters.comparing import Comparing
 from gateway.adapters.json_lines import JsonLines
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.adapters.readiness import OursProbe
-from gateway.adapters.state_dir import StateDir, require_private_file
+from gateway.adapters.state_dir import STORE_FILE, StateDir, require_private_file
+from gateway.adapters.store_evidence import DAY_S, SqlEvidence
 from gateway.adapters.store_sql import SqlStore
 from gateway.adapters.tokens import OperatorToken, split_secret
 from gateway.adapters.workers import WorkerProcess, reserve_port
@@ -38,6 +40,7 @@ from gateway.core.types import Role
 from gateway.ports import ReadinessProbe, StateDirError, StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor, initial_snapshot
+from gateway.runtime.replay import Replayer
 from gateway.runtime.replica import Replica
 from wire.admin import Ports
 
@@ -80,8 +83,10 @@ class Loop:
 
 async def _serve(config: GatewayConfig, state: StateDir) -> int:
     clock = SystemClock()
-    store = SqlStore(state.path / "canary.sqlite", config.rollout, require_private_file)
+    store = SqlStore(state.path / STORE_FILE, config.rollout, require_private_file)
     await store.open()
+    evidence = SqlEvidence(store.transact, config.rollout, keep_s=config.store.evidence_days * DAY_S)
+    await evidence.open()
     token, secret = OperatorToken(state), split_secret(state)
     arms = {
         Role.BASELINE: _arm(config.arms.baseline, Role.BASELINE),
@@ -95,10 +100,12 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
     snapshot = initial_snapshot(arms, model=config.model, key_header=key_header, secret=secret_of(""))
     replica = Replica(clock, snapshot)
     answer_timeout_s = max(a.timeouts.total_s for a in (config.arms.baseline, config.arms.candidate)) + 1.0
-    analyst = Analyst(compare_pair, epoch=0, answer_timeout_s=answer_timeout_s, now=clock.wall())
+    comparing = Comparing(compare_pair)
+    analyst = Analyst(comparing.offer, epoch=0, answer_timeout_s=answer_timeout_s, now=clock.wall())
     conductor = Conductor(
         clock=clock,
         store=store,
+        evidence=evidence,
         replica=replica,
         analyst=analyst,
         arms=arms,
@@ -118,6 +125,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
         conductor=conductor,
         analyst=analyst,
         replica=replica,
+        replayer=Replayer(store, evidence),
         parse_plan=parse_plan,
         metrics=lambda: exposition(collector),
         draining=lambda: loop.draining,
@@ -146,6 +154,7 @@ async def _serve(config: GatewayConfig, state: StateDir) -> int:
             task.cancel()
         await asyncio.wait([background[0]])
         await conductor.close()
+        comparing.close()
     await store.close()
     reserved.close()
     state.release()

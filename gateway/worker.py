@@ -27,6 +27,7 @@ from gateway.adapters.asgi.data import DataPlane
 from gateway.adapters.channel import Channel, open_channel
 from gateway.adapters.clock import SystemClock
 from gateway.adapters.json_lines import JsonLines
+from gateway.adapters.requests import asks_to_draw
 from gateway.adapters.upstream import Pool, Sweeper
 from gateway.core.snapshot import Ack, ArmSnapshot, Drain, Hello, Pair, Snapshot, WorkerSetup
 from gateway.runtime.arms import Arms
@@ -122,6 +123,7 @@ class Worker:
             writes=self._writes,
             clock=clock,
             draw=os.urandom,
+            asks_to_draw=asks_to_draw,
             answer_hold=setup.answer_hold,
         )
         self._reporter = Reporter(
@@ -186,9 +188,9 @@ class Worker:
         route = self._routing.route
         assert route is not None
         if new_epoch or snapshot.window_s != self._books.current.window_s:
-            self._books.begin_epoch(snapshot.epoch, snapshot.window_s, route.limits)
+            self._books.begin_epoch(snapshot.epoch, snapshot.window_s, route.limits, route.stream_limits)
         else:
-            self._books.current.set_limits(route.limits)
+            self._books.current.set_limits(route.limits, route.stream_limits)
         self._writes.acknowledged(snapshot.version, snapshot.epoch)
         self._flush_log()
         self._channel.send(

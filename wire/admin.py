@@ -11,6 +11,7 @@ import msgspec
 STATUS_PATH: Final = "/v1/status"
 HISTORY_PATH: Final = "/v1/history"
 EXPLAIN_PATH: Final = "/v1/explain"
+REPLAY_PATH: Final = "/v1/replay"
 START_PATH: Final = "/v1/start"
 COMMAND_PATH: Final = "/v1/commands/{command}"
 
@@ -110,10 +111,20 @@ class MetricView(msgspec.Struct, frozen=True, kw_only=True):
     passes: bool
 
 
+class StratumView(msgspec.Struct, frozen=True, kw_only=True):
+    """One class of requests by the size of their body: its name, E of this class by itself, and its metrics."""
+
+    name: str
+    evidence: float
+    metrics: list[MetricView] = []
+
+
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     """``reason`` is the short code, ``text`` the sentence for people, ``missing`` what promotion still needs.
 
     ``to_go_s``: when a hold should end if traffic goes on as it is; None when that cannot be foreseen.
+    ``strata`` are the classes of requests, empty unless the plan has any; ``stratum`` names the one that ``metric``
+    is about, None: all requests together.
     """
 
     verdict: VerdictName
@@ -127,10 +138,29 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str] = []
     notes: list[str] = []
     to_go_s: float | None = None
+    strata: list[StratumView] = []
+    stratum: str | None = None
+
+
+class FieldView(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of the plan's ``compare`` over the pairs that showed it, by the kind of answer.
+
+    ``kinds`` counts the pairs by how the field went; ``figures`` are the worst of all pairs, never a mean.
+    """
+
+    content: str
+    field: str
+    pairs: int
+    bad: int
+    kinds: dict[str, int] = {}
+    figures: dict[str, float] = {}
 
 
 class ParityView(msgspec.Struct, frozen=True, kw_only=True):
-    """Compared pairs of the open run. ``min_cosine`` is over all pairs, never a mean."""
+    """Compared pairs of the open run. ``min_cosine`` is over all pairs, never a mean.
+
+    ``not_compared`` counts pairs that were left out, by reason; they are evidence for nobody.
+    """
 
     pairs: int = 0
     bad: int = 0
@@ -138,6 +168,52 @@ class ParityView(msgspec.Struct, frozen=True, kw_only=True):
     max_abs: float | None = None
     shed: int = 0
     worst: str = ""
+    fields: list[FieldView] = []
+    not_compared: dict[str, int] = {}
+
+
+class OutlookView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was expected of the run when it was started; ``text`` says it in sentences.
+
+    ``rate``: judged requests a second then, None: not known. ``step_s``: seconds that each step should take, None: it
+    cannot be proven at that rate; empty without a rate. ``horizon_s``: planned length of the run.
+    """
+
+    rate: float | None
+    step_s: list[float | None]
+    horizon_s: float
+    text: str
+
+
+class PairedView(msgspec.Struct, frozen=True, kw_only=True):
+    """Latency of the candidate as a multiple of the baseline's for the same request. It decides nothing.
+
+    ``text`` is for people, empty without a pair. The factors (median over blocks of ``block_s`` seconds, and an
+    interval for it that covers with at least ``coverage``) are None while there are too few blocks.
+    """
+
+    pairs: int = 0
+    blocks: int = 0
+    block_s: float = 0.0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    coverage: float | None = None
+    text: str = ""
+
+
+class NoiseView(msgspec.Struct, frozen=True, kw_only=True):
+    """Pairs of the baseline with itself in the first step of the run; ``wanted`` 0: none are compared.
+
+    ``in_noise``: so many disagree that the plan's tolerance lies within the baseline's own noise. ``text`` is for
+    people.
+    """
+
+    wanted: int = 0
+    pairs: int = 0
+    bad: int = 0
+    in_noise: bool = False
+    text: str = ""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +221,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``live_complete``: False when ``live_candidate_requests`` lacks what was counted before a restart.
     ``overrides`` are the steps that a person passed without evidence, and who did.
+    ``longest_step_s``: after so long the present step is left to a person, the bake included.
     """
 
     run_id: str
@@ -169,6 +246,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     live_complete: bool = True
     overrides: list[str] = []
     time_to_zero_ms: float | None = None
+    outlook: OutlookView | None = None
+    longest_step_s: float | None = None
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +287,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     run: RunView | None = None
     verdict: VerdictView | None = None
     parity: ParityView = ParityView()
+    paired: PairedView = PairedView()
+    noise: NoiseView = NoiseView()
     control: dict[str, Any] = {}
 
 
@@ -237,6 +318,56 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     metric: str | None = None
     rule: str | None = None
     shapes: list[str] = []
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes nothing. ``plan``: a plan document to judge by instead of the run's own; ``at``: as if it were then."""
+
+    run_id: str
+    plan: dict[str, Any] | None = None
+    at: float | None = None
+
+
+class ReplayedVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict at wall time ``at`` while ``weight`` (basis points) was live."""
+
+    at: float
+    weight: int
+    verdict: VerdictName
+    reason: str
+    metric: str | None
+    evidence: float
+    text: str
+
+
+class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision of then. ``differs`` names the numbers that the replay has otherwise; None: it has none to compare."""
+
+    at: float
+    kind: str
+    text: str
+    differs: list[str] | None
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, judged again. ``changes`` are the verdicts each time that one followed another, ``final`` the last.
+
+    ``same``: every decision of then, to the last bit; None where that cannot be said: under another plan, with holes
+    in the recording (``holes`` says which), or when nothing had been decided. ``other_plan`` is its preset, None for
+    the run's own. ``left_out``: changes beyond those shown.
+    """
+
+    run_id: str
+    plan_digest: str
+    other_plan: str | None
+    windows: int
+    changes: list[ReplayedVerdict]
+    final: ReplayedVerdict | None
+    decisions: list[ReplayedDecision]
+    same: bool | None
+    holes: list[str] = []
+    notes: list[str] = []
+    left_out: int = 0
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,13 +48,21 @@ GATEWAY_WEIGHT: Final = Metric("canary_gateway_weight", "Share of judged traffic
 GATEWAY_EPOCH: Final = Metric("canary_gateway_epoch", "Routing epoch.")
 GATEWAY_STATE: Final = Metric("canary_gateway_state", "1 for the state the rollout is in.", ("state",))
 GATEWAY_ARM_READY: Final = Metric("canary_gateway_arm_ready", "1 when the arm was ready at the last poll.", ("arm",))
-GATEWAY_PAIRS: Final = Metric("canary_gateway_pairs", "Compared pairs of answers.", ("result",))
+GATEWAY_PAIRS: Final = Metric(
+    "canary_gateway_pairs", "Pairs of answers: equal, different, or not compared.", ("result",)
+)
 GATEWAY_COPIES: Final = Metric("canary_gateway_copies", "Copies by direction and fate.", ("direction", "fate"))
 GATEWAY_EVIDENCE: Final = Metric(
     "canary_gateway_evidence", "E value against the candidate; rolled back at 1/alpha.", ("metric",)
 )
 GATEWAY_BREAKER: Final = Metric("canary_gateway_breaker_score", "Breaker score, 0 to 16; 8 is sick.", ("arm",))
 GATEWAY_LATE: Final = Metric("canary_gateway_late_events", "Events that came after their window was judged.")
+GATEWAY_INCOMPLETE: Final = Metric(
+    "canary_gateway_incomplete_windows", "Windows that were closed without the report of a worker."
+)
+GATEWAY_STREAMS: Final = Metric(
+    "canary_gateway_streams", "Judged event streams that have ended, by arm, lane and end.", ("arm", "lane", "end")
+)
 GATEWAY_WORKERS: Final = Metric("canary_gateway_workers", "Data workers that were heard in the last ten seconds.")
 GATEWAY_JUDGE_AGE: Final = Metric("canary_gateway_judge_age_seconds", "Seconds since the judge last ran to its end.")
 GATEWAY_TIME_TO_ZERO: Final = Metric(

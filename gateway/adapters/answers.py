@@ -1,33 +1,90 @@
-"""Reads embeddings out of both protocols' answers, so that the core can compare plain arrays."""
+"""Decodes two answers, so that the core can compare plain arrays, or every field under the plan's policy."""
 
+import json
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.core.compare.content import Tensor
+from gateway.core.compare.documents import compare
 from gateway.core.compare.embeddings import PairKind, PairResult, compare_embeddings, compare_statuses, is_pair
-from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.framing import json_part, media_type
+from gateway.core.compare.policy import ContentKind, ContentPolicy
+from gateway.core.compare.protocols import content_kind, readable
+from gateway.core.compare.result import NotCompared, whole_answer
 from gateway.core.plan import Plan
 from gateway.core.snapshot import Answer, Pair
 from wire import openai
 from wire.oip import InferResponse
 
 
-def compare_pair(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
-    """Counts one pair under the plan's policy: whether the answers agree, None when the two form no pair."""
-    if plan.parity is None or not is_pair(pair.baseline.status, pair.candidate.status):
+def compare_pair(pair: Pair, plan: Plan) -> PairResult | NotCompared | None:
+    """One pair under the plan's policy. None: the two statuses form no pair, or the plan compares nothing."""
+    if not plan.compares or not is_pair(pair.baseline.status, pair.candidate.status):
         return None
-    result = compare_statuses(pair.baseline.status, pair.candidate.status)
-    if result is None:
-        left, right = embeddings(pair.path, pair.baseline), embeddings(pair.path, pair.candidate)
-        if left is None or right is None:
-            arm = "baseline" if left is None else "candidate"
-            result = PairResult(kind=PairKind.SHAPE, detail=f"{arm}: the answer holds no embeddings")
-        else:
-            result = compare_embeddings(left, right, plan.parity)
-    stats.add(pair.request_id, result)
-    return result.ok
+    if (refused := compare_statuses(pair.baseline.status, pair.candidate.status)) is not None:
+        return refused
+    kind = content_kind(pair.path)
+    content = None if plan.policy is None else plan.policy.of(kind)
+    if plan.policy is not None and content is None:
+        return NotCompared.NO_POLICY
+    if (pair.baseline.drawn or pair.candidate.drawn) and not (content is not None and content.sampled):
+        return NotCompared.SAMPLED
+    result = _embeddings_alone(pair, plan) if content is None else _field_by_field(pair, kind, content)
+    return NotCompared.TOO_LARGE if result.kind is PairKind.TOO_LARGE else result
+
+
+def _embeddings_alone(pair: Pair, plan: Plan) -> PairResult:
+    """The short form of a policy, as fast as it can be: one cosine a row."""
+    assert plan.parity is not None, "a plan without fields names a cosine"
+    left, right = embeddings(pair.path, pair.baseline), embeddings(pair.path, pair.candidate)
+    if left is None or right is None:
+        arm = "baseline" if left is None else "candidate"
+        return PairResult(kind=PairKind.SHAPE, detail=f"{arm}: the answer holds no embeddings")
+    return _unless_the_same(pair, compare_embeddings(left, right, plan.parity))
+
+
+def _field_by_field(pair: Pair, kind: ContentKind, policy: ContentPolicy) -> PairResult:
+    sides = []
+    for arm, answer in (("baseline", pair.baseline), ("candidate", pair.candidate)):
+        try:
+            sides.append(readable(kind, *_document(kind, answer)))
+        except Exception:
+            # Foreign bytes, as below: whatever a decoder makes of them, it is no answer.
+            return whole_answer("body", PairKind.UNDECODABLE, f"{arm}: no JSON that can be read").result(kind)
+    return _unless_the_same(pair, compare(policy, *sides).result(kind))
+
+
+def _unless_the_same(pair: Pair, result: PairResult) -> PairResult:
+    """Equal bytes of one type under one status are equal, whatever a policy looks for in them and does not find.
+
+    But what is no number, or cannot be read, is no answer on either arm.
+    """
+    one, other = pair.baseline, pair.candidate
+    same = (one.status, one.content_type, one.body) == (other.status, other.content_type, other.body)
+    if result.ok or not same or result.kind in (PairKind.NAN, PairKind.INFINITY, PairKind.UNDECODABLE):
+        return result
+    return PairResult(
+        kind=PairKind.OK, min_cosine=result.min_cosine, max_abs=result.max_abs, content=result.content
+    )  # fmt: skip
+
+
+def _document(kind: ContentKind, answer: Answer) -> tuple[object, bytes]:
+    """(decoded body, binary tensors behind it); a body that does not claim to be JSON is a single value of bytes."""
+    if kind is ContentKind.INFER and (parts := json_part(answer.content_type, answer.body)) is not None:
+        return _json(parts[0]), parts[1]
+    is_json = media_type(answer.content_type).endswith(("/json", "+json"))
+    return (_json(answer.body) if is_json else answer.body), b""
+
+
+def _json(text: bytes) -> object:
+    """Also what JSON has no words for but encoders write (NaN, Infinity, 1e400): as numbers that are not finite."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return json.loads(text.decode())
 
 
 def embeddings(path: str, answer: Answer) -> NDArray[np.float32] | None:
@@ -35,7 +92,7 @@ def embeddings(path: str, answer: Answer) -> NDArray[np.float32] | None:
     try:
         if path.startswith("/v1/"):
             return _openai_rows(answer.body)
-        return _oip_rows(answer.body)
+        return _oip_rows(answer)
     except Exception:
         # Foreign bytes: whatever a decoder makes of them (a 400-digit number, a thousand brackets), it is no answer.
         return None
@@ -53,10 +110,18 @@ def _vector(value: list[float] | str) -> NDArray[np.float32]:
     return np.asarray(value, dtype=np.float32)
 
 
-def _oip_rows(body: bytes) -> NDArray[np.float32]:
-    response = msgspec.json.decode(body, type=InferResponse)
+def _oip_rows(answer: Answer) -> NDArray[np.float32]:
+    if (parts := json_part(answer.content_type, answer.body)) is not None:
+        return _binary_rows(*parts)
+    response = msgspec.json.decode(answer.body, type=InferResponse)
     output = response.outputs[0] if response.outputs else None
     if output is None:
         return np.empty((0, 0), np.float32)
     data: Any = output.data
     return np.asarray(data, dtype=np.float32).reshape(output.shape)
+
+
+def _binary_rows(head: bytes, binary: bytes) -> NDArray[np.float32]:
+    answer: Any = readable(ContentKind.INFER, msgspec.json.decode(head), binary)
+    first = next(iter(answer["outputs"].values()), Tensor("FP32", np.empty((0, 0))))
+    return np.asarray(first.values, dtype=np.float32)

@@ -6,15 +6,19 @@ for a demonstration on a small machine and never for production, and every verdi
 """
 
 import hashlib
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gateway.core.compare.defaults import BOUNDS, policy_with
+from gateway.core.compare.policy import ComparePolicy, PolicyError, policy_of
 from gateway.core.identity import MAY_DIFFER
+from gateway.core.outlook import min_horizon_s
 from gateway.core.plan import (
     DEFAULT_ALLOWED,
-    LATENCY,
+    TIMED,
     MetricId,
     MetricLimit,
     ParityPolicy,
@@ -40,7 +44,7 @@ def _may_differ(field: str) -> str:
 
 
 class LatencyLimit(_Strict):
-    """At most ``allowed`` of the answers may take longer than ``limit_ms``."""
+    """At most ``allowed`` of the answers, first events or gaps of a stream may take longer than ``limit_ms``."""
 
     limit_ms: Annotated[float, Field(ge=0.01, le=3_600_000)]
     allowed: Allowed | None = None
@@ -63,12 +67,22 @@ class Slo(_Strict):
     error: RateLimit = RateLimit()
     refused: RateLimit = RateLimit()
     parity: RateLimit | None = None
+    ttft: LatencyLimit | None = None
+    itl: LatencyLimit | None = None
+    stream_broken: RateLimit | None = None
     recompile: RecompileLimit = RecompileLimit()
 
 
 class Parity(_Strict):
     cosine_min: Annotated[float, Field(ge=-1, le=1)]
     max_abs: Annotated[float, Field(gt=0)] | None = None
+
+
+class Compare(_Strict):
+    """A policy for each kind of content. ``defaults`` fills the kinds that are not written down."""
+
+    defaults: Literal["float32", "bfloat16"] | None = None
+    kinds: dict[str, dict[str, Any]] = {}
 
 
 class Copies(_Strict):
@@ -78,8 +92,24 @@ class Copies(_Strict):
     soak: bool = False
 
 
+class NoiseFloor(_Strict):
+    """``pairs`` of the baseline with itself are compared in the first step; 0: none."""
+
+    pairs: int
+
+
+class Strata(_Strict):
+    """Classes of requests by the size of their body; ``edges`` in bytes, rising."""
+
+    by: Literal["body_bytes"]
+    edges: Annotated[list[int], Field(min_length=1)]
+
+
 class PlanDocument(_Strict):
-    """Percent for weights and shares, seconds for durations."""
+    """Percent for weights and shares, seconds for durations.
+
+    max_step_s, residual: follow from the traffic unless they are written down.
+    """
 
     apiVersion: Literal["canary/v1"]
     kind: Literal["Plan"]
@@ -88,13 +118,18 @@ class PlanDocument(_Strict):
     preset: Literal["default", "cautious", "demo"] = "default"
     steps: Annotated[list[Share], Field(min_length=1, max_length=32)]
     slo: Slo
+    relative_gate: Annotated[float, Field(gt=1, le=10)] | None = None
     parity: Parity | None = None
+    compare: Compare | None = None
+    noise_floor: NoiseFloor | None = None
     copies: Copies = Copies()
+    strata: Strata | None = None
     min_step_s: Seconds | None = None
     max_step_s: Seconds | None = None
     min_events: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     min_windows: Annotated[int, Field(ge=1, le=100_000)] | None = None
     bake_s: Annotated[float, Field(ge=0, le=30 * 86400)] | None = None
+    residual: Annotated[float, Field(ge=0.01, le=5)] | None = None
     declared_differences: list[Annotated[str, AfterValidator(_may_differ)]] = []
 
 
@@ -115,7 +150,12 @@ RULES = {
     "cautious": RuleParameters(cautious=True),
     "demo": RuleParameters(window_s=1.0),
 }
-MIN_HORIZON_S = 7200.0
+MOST_STRETCH_S = 86400.0
+"""A step whose length the plan leaves open may last a day where traffic is thin, in windows of 10 s."""
+NOISE_PAIRS = {"default": 200, "cautious": 200, "demo": 0}
+"""At 5 % of the baseline's requests, 200 pairs come in about 7 min at 10 requests a second. When all agree, at most
+1.5 % of all such pairs disagree, with 95 % confidence. The demo's steps are too short for them.
+"""
 STEP_TIMES_EXPECTED = 3.0
 """A healthy step is expected to take up to this many times its minimum before the evidence is complete."""
 
@@ -126,19 +166,30 @@ def parse_plan(document: dict[str, Any], rollout: str) -> tuple[Plan, str]:
         parsed = PlanDocument.model_validate(document)
     except ValidationError as error:
         raise PlanError(_describe(error)) from error
+    problems = []
     if parsed.rollout != rollout:
-        raise PlanError([f"rollout: '{parsed.rollout}' is not this gateway's; it carries '{rollout}'"])
-    plan = _build(parsed)
+        problems.append(f"rollout: '{parsed.rollout}' is not this gateway's; it carries '{rollout}'")
+    policy, faults = _policy(parsed.compare)
+    problems += faults
+    try:
+        plan = _build(parsed, policy)
+    except PlanError as error:
+        raise PlanError([*problems, *error.problems]) from error
+    if problems:
+        raise PlanError(problems)
     return plan, hashlib.blake2b(msgspec.json.encode(plan), digest_size=8).hexdigest()
 
 
-def _build(parsed: PlanDocument) -> Plan:
+def _build(parsed: PlanDocument, policy: ComparePolicy | None) -> Plan:
     given = {name: value for name in PRESETS[parsed.preset] if (value := getattr(parsed, name)) is not None}
     durations = {**PRESETS[parsed.preset], **given}
     demo = parsed.preset == "demo"
     expected = durations["min_step_s"] * STEP_TIMES_EXPECTED * len(parsed.steps) + durations["bake_s"]
-    rule = RULES[parsed.preset]
+    rule = replace(RULES[parsed.preset], relative=parsed.relative_gate)
     scale = rule.window_s / RuleParameters().window_s
+    noise_pairs = NOISE_PAIRS[parsed.preset] if parsed.slo.parity is not None else 0
+    if parsed.noise_floor is not None:
+        noise_pairs = parsed.noise_floor.pairs
     parity = None
     if parsed.parity is not None:
         parity = ParityPolicy(cosine_min=parsed.parity.cosine_min, max_abs=parsed.parity.max_abs)
@@ -149,15 +200,43 @@ def _build(parsed: PlanDocument) -> Plan:
         metrics=_metrics(parsed.slo),
         recompile_limit=parsed.slo.recompile.limit,
         parity=parity,
+        compare=None if policy is None else policy.canonical_text(),
         copies=round(parsed.copies.share * 100),
         soak=parsed.copies.soak,
-        horizon_s=max(MIN_HORIZON_S * scale, expected),
-        control_at_full=not demo,
+        horizon_s=max(min_horizon_s(rule), expected),
+        stretch_s=MOST_STRETCH_S * scale if parsed.max_step_s is None else None,
+        control_at_full=not demo or parsed.residual is not None,
+        residual=None if parsed.residual is None else round(parsed.residual * 100),
         declared_differences=tuple(parsed.declared_differences),
         preset=parsed.preset,
         rule=rule,
+        strata=() if parsed.strata is None else tuple(parsed.strata.edges),
+        noise_pairs=noise_pairs,
         **durations,
     )
+
+
+def _policy(compare: Compare | None) -> tuple[ComparePolicy | None, list[str]]:
+    """The policy, and what is wrong with it; then one that stands in for it, so that the other problems are found."""
+    if compare is None:
+        return None, []
+    try:
+        return _written_policy(compare), []
+    except PolicyError as error:
+        return policy_with(BOUNDS["float32"]), [f"compare.{problem}" for problem in error.problems]
+
+
+def _written_policy(compare: Compare) -> ComparePolicy:
+    written = policy_of({"kinds": compare.kinds}) if compare.kinds or compare.defaults is None else None
+    if compare.defaults is None:
+        assert written is not None
+        return written
+    default = policy_with(BOUNDS[compare.defaults])
+    if written is None:
+        return default
+    named = dict(written.kinds)
+    kinds = {kind: named.get(kind, policy) for kind, policy in default.kinds}
+    return ComparePolicy(kinds=tuple(kinds.items()), source=f"plan; the kinds it does not name: {default.source}")
 
 
 def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:
@@ -167,7 +246,7 @@ def _metrics(slo: Slo) -> tuple[MetricLimit, ...]:
         if given is None:
             continue
         allowed = given.allowed if given.allowed is not None else DEFAULT_ALLOWED[metric]
-        limit_ms = given.limit_ms if metric in LATENCY and isinstance(given, LatencyLimit) else None
+        limit_ms = given.limit_ms if metric in TIMED and isinstance(given, LatencyLimit) else None
         limits.append(MetricLimit(metric=metric, allowed=allowed, limit_ms=limit_ms))
     return tuple(limits)
 

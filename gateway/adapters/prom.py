@@ -9,9 +9,10 @@ from prometheus_client.registry import Collector
 
 from gateway.core.histogram import Histogram, value_of
 from gateway.core.run import State
-from gateway.core.types import FULL_WEIGHT, OUTCOME_COUNT, Role
-from gateway.runtime.analyst import Analyst, EverCounted
+from gateway.core.types import FULL_WEIGHT, OUTCOME_COUNT, Count, Role
+from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor
+from gateway.runtime.counted import EverCounted
 from gateway.runtime.replica import Replica
 from wire import metrics
 
@@ -36,6 +37,12 @@ class GatewayCollector(Collector):
             for outcome, count in OUTCOME_COUNT.items():
                 requests.add_metric([role, lane, outcome], tally[count])
         yield requests
+        streams = _counter(metrics.GATEWAY_STREAMS)
+        for (role, lane), tally in sorted(ever.tallies.items()):
+            broken = tally[Count.STREAMS_BROKEN]
+            streams.add_metric([role, lane, "whole"], tally[Count.STREAMS] - broken)
+            streams.add_metric([role, lane, "broken"], broken)
+        yield streams
         latency = HistogramMetricFamily(
             metrics.GATEWAY_LATENCY.name, metrics.GATEWAY_LATENCY.help, labels=metrics.GATEWAY_LATENCY.labels
         )
@@ -51,10 +58,14 @@ class GatewayCollector(Collector):
         pairs = _counter(metrics.GATEWAY_PAIRS)
         pairs.add_metric(["equal"], ever.pairs - ever.pairs_bad)
         pairs.add_metric(["different"], ever.pairs_bad)
+        pairs.add_metric(["not_compared"], ever.not_compared.total())
         yield pairs
         late = _counter(metrics.GATEWAY_LATE)
         late.add_metric([], ever.late_events)
         yield late
+        incomplete = _counter(metrics.GATEWAY_INCOMPLETE)
+        incomplete.add_metric([], ever.incomplete_windows)
+        yield incomplete
 
     def _routing(self) -> Iterable[Metric]:
         conductor, replica = self._conductor, self._replica
@@ -76,7 +87,7 @@ class GatewayCollector(Collector):
     def _judging(self) -> Iterable[Metric]:
         verdict = self._analyst.verdict
         if verdict is not None:
-            yield _gauge(metrics.GATEWAY_EVIDENCE, {(str(row.metric),): row.evidence for row in verdict.rows})
+            yield _gauge(metrics.GATEWAY_EVIDENCE, {(str(m),): part for m, part in verdict.parts().items()})
         age = self._conductor.clock.wall() - self._analyst.last_look
         yield _gauge(metrics.GATEWAY_JUDGE_AGE, {(): age})
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.ports import StateDirError
 
+STORE_FILE = "canary.sqlite"
 MOUNTS = Path("/proc/self/mountinfo")
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.glusterfs"}
@@ -49,9 +50,22 @@ class StateDir:
             raise StateDirError(f"{path} is not text; remove the file to have it made again") from error
 
 
-def _require_private(path: Path) -> None:
+def store_to_read(directory: Path) -> Path:
+    """The store of a state directory, for who only reads it. StateDirError where a gateway would not start on it."""
+    _require_itself(directory)
+    store = directory / STORE_FILE
+    if store.exists() or store.is_symlink():
+        require_private_file(store)
+    return store
+
+
+def _require_itself(path: Path) -> None:
     if path.is_symlink():
         raise StateDirError(f"state_dir: {path} is a symbolic link; name the directory itself")
+
+
+def _require_private(path: Path) -> None:
+    _require_itself(path)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

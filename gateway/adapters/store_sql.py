@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from gateway.core.events import JournalEntry
-from gateway.core.run import Rollout
+from gateway.core.run import Rollout, Run
 from gateway.ports import JournalLine, StateDirError, StoreUnavailable
 
 T = TypeVar("T")
@@ -86,6 +86,15 @@ class SqlStore:
         await self._run(self._engine.dispose)
         self._thread.shutdown(wait=True)
 
+    async def transact(self, work: Callable[[sa.Connection], T]) -> T:
+        """``work`` within one transaction, in turn with everything else that is written."""
+
+        def within() -> T:
+            with self._engine.begin() as connection:
+                return work(connection)
+
+        return await self._run(within)
+
     async def load(self) -> tuple[Rollout, dict[str, Any] | None]:
         return await self._run(self._load)
 
@@ -94,6 +103,9 @@ class SqlStore:
 
     async def checkpoint(self, epoch: int, state: dict[str, Any]) -> None:
         await self._run(lambda: self._checkpoint(epoch, state))
+
+    async def run(self, run_id: str) -> Run | None:
+        return await self._run(lambda: self._find_run(run_id))
 
     async def history(self, *, limit: int, run_id: str | None) -> list[JournalLine]:
         return await self._run(lambda: self._history(limit, run_id))
@@ -105,7 +117,8 @@ class SqlStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise StoreUnavailable(f"{self._path}: {type(error).__name__}: {error}") from error
+            cause = getattr(error, "orig", None) or error  # without the statement and its values
+            raise StoreUnavailable(f"{self._path}: {type(cause).__name__}: {cause}") from error
 
     def _open(self) -> None:
         if self._path.exists() or self._path.is_symlink():
@@ -178,6 +191,20 @@ class SqlStore:
                 .where(rollout_table.c.name == self._rollout, rollout_table.c.epoch == epoch)
                 .values(checkpoint_epoch=epoch, checkpoint=msgspec.json.encode(state).decode())
             )
+
+    def _find_run(self, run_id: str) -> Run | None:
+        with self._engine.connect() as connection:
+            row = connection.execute(
+                sa.select(run_table).where(run_table.c.run_id == run_id, run_table.c.rollout == self._rollout)
+            ).first()
+        if row is None:
+            return None
+        try:
+            if row.format != FORMAT:
+                raise ValueError(f"format {row.format} is not {FORMAT}, the one this version knows")
+            return msgspec.json.decode(row.document, type=Run)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise StoreUnavailable(f"{self._path}: run {run_id} cannot be read: {error}") from error
 
     def _history(self, limit: int, run_id: str | None) -> list[JournalLine]:
         query = sa.select(journal_table).where(journal_table.c.rollout == self._rollout)

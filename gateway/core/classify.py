@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from gateway.core.types import Outcome
+from gateway.core.types import Outcome, Phase
 
 TOO_MANY_REQUESTS: Final = 429
 
@@ -66,6 +66,15 @@ def lost(loss: Loss, *, cut_short: bool) -> Outcome:
         return Outcome.CANCELLED
     early = cut_short and loss in (Loss.FIRST_BYTE_TIMEOUT, Loss.TOTAL_TIMEOUT)
     return Outcome.TIMED_OUT_BY_CLIENT_DEADLINE if early else Outcome.FAILED
+
+
+def phase_of(loss: Loss | None, *, answering: bool) -> Phase:
+    """How far a failed request came. ``answering``: status and headers had come; without a loss the answer is whole."""
+    if loss is None:
+        return Phase.STATUS
+    if answering:
+        return Phase.BODY
+    return Phase.CONNECT if loss in (Loss.REFUSED, Loss.CONNECT_TIMEOUT) else Phase.FIRST_BYTE
 
 
 def copied(status: int, other: int | None) -> Outcome:

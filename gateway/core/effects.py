@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from gateway.core.leg import Patience
-from gateway.core.types import Outcome, Role
+from gateway.core.types import Outcome, Phase, Role
 
 
 class Leg(IntEnum):
@@ -67,9 +67,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Give the client what ``leg`` has brought, and the rest as it comes."""
+    """Give the client what ``leg`` has brought, and the rest as it comes.
+
+    events: it is a stream of events, which may go on for hours. counted: and it is the first leg's evidence.
+    """
 
     leg: Leg
+    events: bool = False
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +111,16 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """What became of the request on the arm it was assigned to (lane live). ``timed``: it enters the latencies.
+    """What became of the request on the arm it was assigned to (lane live).
 
-    compiles, compiled: how many compiles its answer met, and their shapes.
+    compiles, compiled: how many compiles its answer met, and their shapes. phase: how far a failed request came.
     """
 
     role: Role
     outcome: Outcome
     compiles: int = 0
-    timed: bool = True
     compiled: tuple[str, ...] = ()
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ repeated. A leg that routing overtook before it was written does not count: it i
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.classify import TIMEOUTS, Loss, answered, is_accepted, is_failure, is_refusal, lost
+from gateway.core.classify import TIMEOUTS, Loss, answered, is_accepted, is_failure, is_refusal, lost, phase_of
 from gateway.core.effects import (
     NOTHING,
     Answer,
@@ -40,7 +40,7 @@ from gateway.core.effects import (
     Stream,
 )
 from gateway.core.leg import Head, Patience
-from gateway.core.types import Outcome, Role
+from gateway.core.types import Outcome, Phase, Role
 
 
 class State(Enum):
@@ -58,7 +58,8 @@ class Terms:
 
     deadline: monotonic time at which the client stops waiting, None when it did not say.
     slowest_limit_s: the plan's largest latency limit, 0 when it has none.
-    copy: it was sampled to be copied to the other arm.
+    copy: it was sampled to be copied to the other arm; with ``to_itself`` to the arm that serves it.
+    copy_first: the copy is sent before the request, in the same turn; else right after it.
     """
 
     judged: bool
@@ -70,6 +71,8 @@ class Terms:
     baseline: Patience
     candidate: Patience | None
     answer_hold: int
+    to_itself: bool = False
+    copy_first: bool = False
 
 
 class Exchange:
@@ -114,7 +117,7 @@ class Exchange:
                 if self._patience.total_s <= 0:
                     return self._fail(FailReason.DEADLINE, Outcome.CANCELLED)
                 self.state, self._role = State.FIRST, Role.CANDIDATE
-                return (Send(Leg.FIRST, Role.CANDIDATE, self._patience, counted=True),)
+                return self._send_first(counted=True)
             return self._stand_in(now, candidate, baseline)
         if (refused := _unable(baseline)) is not None:
             return self._fail(refused, Outcome.UNAVAILABLE)
@@ -122,17 +125,25 @@ class Exchange:
         if self._patience.total_s <= 0:
             return self._fail(FailReason.DEADLINE, Outcome.CANCELLED)
         self.state = State.FIRST
-        return (Send(Leg.FIRST, Role.BASELINE, self._patience, counted=terms.judged),)
+        return self._send_first(counted=terms.judged)
 
     def on_written(self, leg: Leg) -> Effects:
-        """The leg is on its way, perhaps again on a fresh connection. Only now is a copy made, so that it never delays
-        what it copies.
-        """
+        """The leg is on its way, perhaps again on a fresh connection. Now its copy is made, unless it went before."""
         serves_its_own = leg is Leg.FIRST and self._role is self.terms.assigned
-        if self._copied or not serves_its_own or self.state is not State.FIRST:
+        return self._copy() if serves_its_own and self.state is State.FIRST else NOTHING
+
+    def _send_first(self, *, counted: bool) -> Effects:
+        """Nothing waits for a copy: what it costs the request is the work of writing it, and half of the pairs pay it,
+        so that which side is sent first cancels out of what is said of their latencies.
+        """
+        send = Send(Leg.FIRST, self._role, self._patience, counted)
+        return (*self._copy(), send) if self.terms.copy_first else (send,)
+
+    def _copy(self) -> Effects:
+        if self._copied:
             return NOTHING
         self._copied = True
-        return (CopyTo(self._role.other),)
+        return (CopyTo(self._role if self.terms.to_itself else self._role.other),)
 
     def on_head(self, leg: Leg, head: Head, now: float, *, baseline: Standing) -> Effects:
         """Status and headers of an answer."""
@@ -144,7 +155,7 @@ class Exchange:
             self._head = head
             if self._role is Role.CANDIDATE and self.terms.replayable:
                 if is_failure(head.status):
-                    return (Discard(leg), *self._fail_over(now, Outcome.FAILED, baseline, head))
+                    return (Discard(leg), *self._fail_over(now, Outcome.FAILED, baseline, Phase.STATUS, head))
                 if is_refusal(head.status):
                     return NOTHING
         if self.state is State.CHECKING:
@@ -188,15 +199,17 @@ class Exchange:
         if self.state is State.STREAMING:
             self.state = State.DONE
             outcome = lost(loss, cut_short=self._is_cut_short(loss))
-            return (Break(), *self._book(outcome), *self._saw(Outcome.FAILED))
+            return (Break(), *self._book(outcome, phase=Phase.BODY), *self._saw(Outcome.FAILED))
         if loss is Loss.STALE or (loss is Loss.LOCAL and self._role is Role.CANDIDATE and leg is Leg.FIRST):
             return self._not_written(now, baseline)
         if self.state is State.CHECKING:
             return self._answer_unchecked()
         outcome = lost(loss, cut_short=self._is_cut_short(loss))
+        head = self._second_head if leg is Leg.SECOND else self._head
+        phase = phase_of(loss, answering=head is not None)
         if self._role is Role.CANDIDATE and leg is Leg.FIRST and self.terms.replayable:
-            return self._fail_over(now, outcome, baseline)
-        return self._fail(self._reason(loss, now), outcome)
+            return self._fail_over(now, outcome, baseline, phase)
+        return self._fail(self._reason(loss, now), outcome, phase)
 
     def on_client_gone(self) -> Effects:
         """Nobody waits any more. Counts nowhere, unless a limit had passed (that is counted when it passes)."""
@@ -229,9 +242,11 @@ class Exchange:
         leg = Leg.SECOND if self._role is Role.CANDIDATE else self.leg
         return (*dropped, *self._baseline_instead(leg, now, baseline))
 
-    def _fail_over(self, now: float, outcome: Outcome, baseline: Standing, head: Head | None = None) -> Effects:
+    def _fail_over(
+        self, now: float, outcome: Outcome, baseline: Standing, phase: Phase, head: Head | None = None
+    ) -> Effects:
         self._instead = Instead.FAILED
-        return (*self._book(outcome, head), *self._baseline_instead(Leg.SECOND, now, baseline))
+        return (*self._book(outcome, head, phase=phase), *self._baseline_instead(Leg.SECOND, now, baseline))
 
     def _baseline_instead(self, leg: Leg, now: float, baseline: Standing) -> Effects:
         self.leg, self._role = leg, Role.BASELINE
@@ -271,12 +286,15 @@ class Exchange:
 
     def _stream(self, leg: Leg) -> Effects:
         self.state = State.STREAMING
-        return (Stream(leg),)
+        head = self._second_head if leg is Leg.SECOND else self._head
+        events = head is not None and head.event_stream
+        counted = events and not self._booked and head is not None and is_accepted(head.status)
+        return (Stream(leg, events, counted),)
 
-    def _fail(self, reason: FailReason, outcome: Outcome) -> Effects:
+    def _fail(self, reason: FailReason, outcome: Outcome, phase: Phase | None = None) -> Effects:
         self.state = State.DONE
         after_failover = self._instead is Instead.FAILED
-        return (Fail(reason, after_failover), *self._book(outcome), *self._saw(Outcome.FAILED))
+        return (Fail(reason, after_failover), *self._book(outcome, phase=phase), *self._saw(Outcome.FAILED))
 
     # Who is charged.
 
@@ -289,15 +307,17 @@ class Exchange:
         own = outcome
         if outcome is Outcome.CLIENT_FAULT and not self.terms.replayable:
             own = Outcome.REFUSED_UNCHECKED  # for the baseline, too: this is the rate that the candidate's is held to
-        booked = self._book(own, head, timed=not head.event_stream)
+        booked = self._book(own, head, phase=Phase.STATUS)
         return (answer, *booked, *failed_over, *self._saw(outcome))
 
-    def _book(self, outcome: Outcome, head: Head | None = None, *, timed: bool = True) -> Effects:
+    def _book(self, outcome: Outcome, head: Head | None = None, *, phase: Phase | None = None) -> Effects:
+        """phase: how far it came, if the outcome is a failure."""
         if self._booked:
             return NOTHING
         self._booked = True
         compiles, compiled = (head.compiles, head.compiled) if head is not None else (0, ())
-        return (Book(self.terms.assigned, outcome, compiles, timed, compiled),)
+        failed_in = phase if outcome is Outcome.FAILED else None
+        return (Book(self.terms.assigned, outcome, compiles, compiled, failed_in),)
 
     def _saw(self, outcome: Outcome) -> Effects:
         return (Saw(self._role, outcome),) if self.terms.judged else NOTHING

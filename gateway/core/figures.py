@@ -6,6 +6,8 @@ decision (recorded.py), so that the explanation of it stays the same whoever ask
 
 from dataclasses import dataclass
 
+from gateway.core.compare.paired import CONFIDENCE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
@@ -20,12 +22,14 @@ class Percentiles:
 class ArmFigures:
     """One arm since counting began. Counts are of requests that are evidence: live ones, and copies to the candidate.
 
+    phases: how often failed requests came how far (``types.Phase``), those that occurred.
     total: latency since then. recent: over the last ``Figures.recent_s`` seconds.
     """
 
     live: int = 0
     failed: int = 0
     unavailable: int = 0
+    phases: tuple[tuple[str, int], ...] = ()
     total: Percentiles = Percentiles()
     recent: Percentiles = Percentiles()
 
@@ -47,8 +51,26 @@ class ClientFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFigures:
+    """One field of a policy over the pairs that showed it.
+
+    content: the kind of answer. kinds: of disagreement, as in PairFigures. figures: (name, worst value) of each figure.
+    """
+
+    content: str
+    field: str
+    pairs: int
+    bad: int
+    kinds: tuple[tuple[str, int], ...]
+    figures: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairFigures:
-    """Compared pairs. kinds: how often each kind of disagreement was seen. worst_id: the request of the worst pair."""
+    """Compared pairs. kinds: how often each kind of disagreement was seen. worst_id: the request of the worst pair.
+
+    fields: those that disagreed, the most frequent first; empty for a plan without a policy for each field.
+    """
 
     pairs: int = 0
     bad: int = 0
@@ -57,6 +79,51 @@ class PairFigures:
     kinds: tuple[tuple[str, int], ...] = ()
     worst_id: str = ""
     worst: str = ""
+    fields: tuple[FieldFigures, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedFigures:
+    """Latency of the candidate as a multiple of the baseline's for the same request: median and interval over blocks.
+
+    pairs: of which both sides are known. blocks: those used, each of ``block_s`` seconds. The factors and their
+    coverage are None while there are too few blocks.
+    """
+
+    pairs: int = 0
+    blocks: int = 0
+    block_s: float = 0.0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    coverage: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """In words; empty without a pair."""
+        if not self.pairs:
+            return ""
+        if self.median is None or self.low is None or self.high is None:
+            seen = f"too few blocks of {self.block_s:g} s yet for an interval ({self.pairs:,} pairs)"
+        else:
+            # The interval covers the median at least this often; it is asked for by its nominal confidence.
+            interval = f"{100 * CONFIDENCE:g} %: {self.low:.3g} to {self.high:.3g}"
+            seen = f"{self.median:.3g}x ({interval}, {self.blocks} blocks of {self.block_s:g} s)"
+        return f"candidate / baseline, same request: {seen}; information, decides nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFigures:
+    """Pairs of the baseline with itself, of which ``wanted`` are enough. in_noise: the tolerance lies below its noise.
+
+    sentence: the same in words, empty where none are wanted.
+    """
+
+    wanted: int = 0
+    pairs: int = 0
+    bad: int = 0
+    in_noise: bool = False
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +140,5 @@ class Figures:
     pairs: PairFigures = PairFigures()
     shapes: tuple[str, ...] = ()
     recent_s: float = 0.0
+    paired: PairedFigures = PairedFigures()
+    noise: NoiseFigures = NoiseFigures()

@@ -7,9 +7,10 @@ behind them.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gateway.core.plan import MetricId
+from gateway.core.strata import in_requests
 
 
 class VerdictName(StrEnum):
@@ -26,7 +27,13 @@ _WHAT_IS_BAD = {
     MetricId.ERROR: "candidate requests failed or found it unavailable",
     MetricId.REFUSED: "candidate answers refused what the baseline serves",
     MetricId.PARITY: "pairs differ by more than the tolerance",
+    MetricId.STREAM_BROKEN: "candidate streams were broken off by it",
 }
+_WHAT_IS_LATE = {
+    MetricId.TTFT: "candidate streams began later than {ms:g} ms after the request",
+    MetricId.ITL: "candidate streams had more than 5 % of their gaps longer than {ms:g} ms",
+}
+_SLOW: Final = "candidate answers took longer than {ms:g} ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,15 @@ class MetricRow:
     proof_bar: float
     passes: bool
     windows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StratumFinding:
+    """One class of requests, with its table. evidence: E of this class by itself, of which the verdict's has a part."""
+
+    name: str
+    evidence: float
+    rows: tuple[MetricRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +111,8 @@ class Verdict:
     metric: the metric that the reason is about. rule: which rule rolls back, None for any other verdict.
     breaker, compiles: what those two rules saw, where they speak. to_go_s: when a hold should end at present traffic,
     None when that cannot be foreseen.
+    strata: the classes of requests, where the plan has any. stratum: the name of the class that the reason is about;
+        None: all requests together.
     """
 
     name: VerdictName
@@ -110,15 +128,40 @@ class Verdict:
     to_go_s: float | None = None
     breaker: BreakerCounts | None = None
     compiles: CompileCounts | None = None
+    strata: tuple[StratumFinding, ...] = ()
+    stratum: str | None = None
+
+    def parts(self) -> dict[MetricId, float]:
+        """Each metric's part of E, over all requests and in every class; they add up to ``evidence``."""
+        tables = (self.rows, *(finding.rows for finding in self.strata))
+        return {row.metric: sum(r.evidence for t in tables for r in t if r.metric is row.metric) for row in self.rows}
+
+    def stratum_of(self, metric: str | None) -> str | None:
+        """The class of requests to read ``metric`` in: the one that the reason is about, else None, all of them."""
+        return self.stratum if metric == self.metric else None
+
+    def row(self, metric: str | None) -> MetricRow | None:
+        """The row of ``metric`` there; None when there is none."""
+        return find_row(self.rows, self.strata, metric, self.stratum_of(metric))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """One condition of promotion that is not met: reason code, sentence, and the metric it is about."""
+    """One condition of promotion that is not met: reason code, sentence, the metric and the class it is about."""
 
     reason: str
     text: str
     metric: MetricId | None = None
+    stratum: str | None = None
+
+
+def find_row(
+    rows: Iterable[MetricRow], strata: Iterable[StratumFinding], metric: str | None, stratum: str | None
+) -> MetricRow | None:
+    """The row of one metric in the class named ``stratum``, None: in all requests. None when there is none."""
+    if stratum is not None:
+        rows = next((finding.rows for finding in strata if finding.name == stratum), ())
+    return next((row for row in rows if row.metric == metric), None)
 
 
 def percent(share: float) -> str:
@@ -131,18 +174,30 @@ def share_of(bad: int, events: int) -> str:
     return f"{bad:,} of {events:,} ({percent(bad / events)})" if events else "none counted"
 
 
-def metric_sentence(row: MetricRow) -> str:
+def metric_sentence(row: MetricRow, stratum: str | None = None) -> str:
     """What was seen of one metric in the present step, against its limit and the baseline."""
-    what = _WHAT_IS_BAD.get(row.metric, f"candidate answers took longer than {row.limit_ms or 0.0:g} ms")
+    late = _WHAT_IS_LATE.get(row.metric, _SLOW).format(ms=row.limit_ms or 0.0)
+    what = _WHAT_IS_BAD.get(row.metric, late)
     baseline = "" if row.metric is MetricId.PARITY else f"; baseline: {share_of(row.k_b, row.n_b)}"
-    return f"{row.metric}: {share_of(row.k_c, row.n_c)} {what}; allowed: {percent(row.allowed)}{baseline}"
-
-
-def evidence_sentence(row: MetricRow, evidence: float) -> str:
-    """Why the evidence rule rolls back."""
     return (
-        f"{metric_sentence(row)}. Evidence against the candidate {evidence:.3g}, bar {row.bar:g};"
-        f" {row.metric} contributes most ({row.evidence:.3g})."
+        f"{row.metric}{in_requests(stratum)}: {share_of(row.k_c, row.n_c)} {what};"
+        f" allowed: {percent(row.allowed)}{baseline}"
+    )
+
+
+def gate_sentence(gate: float | None) -> str:
+    """`` The relative gate ...``, to be put behind what a limit allows; empty without one."""
+    if gate is None:
+        return ""
+    return f" The relative gate holds it to {gate:g} times the baseline's rate where that is less."
+
+
+def evidence_sentence(row: MetricRow, evidence: float, stratum: str | None = None, *, gate: float | None = None) -> str:
+    """Why the evidence rule rolls back. gate: the relative gate, where it holds the candidate in this metric."""
+    return (
+        f"{metric_sentence(row, stratum)}.{gate_sentence(gate)}"
+        f" Evidence against the candidate {evidence:.3g}, bar {row.bar:g};"
+        f" {row.metric}{in_requests(stratum)} contributes most ({row.evidence:.3g})."
     )
 
 
@@ -209,3 +264,11 @@ def read_compiles(saved: Mapping[str, Any] | None) -> CompileCounts | None:
 def read_rows(saved: Iterable[Mapping[str, Any]]) -> tuple[MetricRow, ...]:
     """From the fields as mappings. TypeError or ValueError when they are not those of MetricRow."""
     return tuple(MetricRow(**{**row, "metric": MetricId(row["metric"])}) for row in saved)
+
+
+def read_strata(saved: Iterable[Mapping[str, Any]]) -> tuple[StratumFinding, ...]:
+    """From the fields as mappings. KeyError, TypeError or ValueError when they are not those of StratumFinding."""
+    return tuple(
+        StratumFinding(name=str(each["name"]), evidence=float(each["evidence"]), rows=read_rows(each["rows"]))
+        for each in saved
+    )

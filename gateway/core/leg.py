@@ -39,6 +39,7 @@ class Outgoing:
 class Head:
     """Status line and headers of an arm's answer.
 
+    content_type: as sent, and how much of the body is JSON where the arm says so (core/compare/framing.py).
     length: of the body when declared. compiles: programs this answer caused to be compiled or waited behind.
     event_stream: server-sent events. encoded: the body is compressed. compiled: the shapes of those programs, as far
         as the arm names them.

@@ -31,7 +31,7 @@ def promotion_limit(allowed: float, next_weight_bp: int, rule: RuleParameters) -
     return min(LIMIT_CAP, allowed + slack * min(allowed, rule.gamma_cap))
 
 
-def log_evidence(n: int, k: int, limit: float, design_effect: float) -> float:
+def log_evidence(n: float, k: float, limit: float, design_effect: float) -> float:
     """logE+: how strongly ``k`` bad events of ``n`` speak for a rate below ``limit``. 0 events give 0."""
     exponents = [
         (k * math.log(s) + (n - k) * math.log((1.0 - s * limit) / (1.0 - limit))) / design_effect for s in ALTERNATIVES

@@ -4,12 +4,30 @@ Readers take a line for what it is, foreign bytes: fields that they do not know 
 format, or with a field of another type, gives nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, Literal, TypeVar
 
-from gateway.core.figures import ArmFigures, ClientFigures, Figures, PairFigures, Percentiles
-from gateway.core.findings import Blamed, BreakerCounts, CompileCounts, MetricRow, Rule, Verdict, VerdictName
+from gateway.core.figures import (
+    ArmFigures,
+    ClientFigures,
+    FieldFigures,
+    Figures,
+    NoiseFigures,
+    PairedFigures,
+    PairFigures,
+    Percentiles,
+)
+from gateway.core.findings import (
+    Blamed,
+    BreakerCounts,
+    CompileCounts,
+    MetricRow,
+    Rule,
+    StratumFinding,
+    Verdict,
+    VerdictName,
+)
 from gateway.core.plan import MetricId
 
 FORMAT: Final = 1
@@ -22,7 +40,10 @@ T = TypeVar("T")
 
 def figures_data(figures: Figures) -> dict[str, Any]:
     """JSON-able; ``read_figures`` takes it."""
-    return asdict(figures)
+    data = asdict(figures)
+    if not figures.pairs.fields:
+        del data["pairs"]["fields"]
+    return data
 
 
 def read_figures(data: object) -> Figures | None:
@@ -40,23 +61,31 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
         "rule": verdict.rule,
         "evidence": verdict.evidence,
         "bar": verdict.bar,
-        "metrics": {
-            str(row.metric): {
-                "candidate": [row.n_c, row.k_c],
-                "baseline": [row.n_b, row.k_b],
-                "allowed": row.allowed,
-                "limit_ms": row.limit_ms,
-                "windows": row.windows,
-                "evidence": row.evidence,
-                "proof": row.proof,
-                "proof_bar": row.proof_bar,
-                "passes": row.passes,
-            }
-            for row in verdict.rows
-        },
+        "metrics": _rows_data(verdict.rows),
         "notes": list(verdict.notes),
         "breaker": asdict(verdict.breaker) if verdict.breaker else None,
         "compiles": asdict(verdict.compiles) if verdict.compiles else None,
+        "strata": [
+            {"name": each.name, "evidence": each.evidence, "metrics": _rows_data(each.rows)} for each in verdict.strata
+        ],
+        "stratum": verdict.stratum,
+    }
+
+
+def _rows_data(rows: Iterable[MetricRow]) -> dict[str, Any]:
+    return {
+        str(row.metric): {
+            "candidate": [row.n_c, row.k_c],
+            "baseline": [row.n_b, row.k_b],
+            "allowed": row.allowed,
+            "limit_ms": row.limit_ms,
+            "windows": row.windows,
+            "evidence": row.evidence,
+            "proof": row.proof,
+            "proof_bar": row.proof_bar,
+            "passes": row.passes,
+        }
+        for row in rows
     }
 
 
@@ -89,15 +118,44 @@ def _figures(data: Data) -> Figures:
             kinds=tuple((_text(kind), _count(n)) for kind, n in pairs["kinds"]),
             worst_id=_text(pairs["worst_id"]),
             worst=_text(pairs["worst"]),
+            fields=tuple(_field(each) for each in pairs.get("fields", ())),
         ),
         shapes=_texts(data["shapes"]),
         recent_s=_number(data["recent_s"]),
+        # Not in older lines.
+        paired=_paired(_mapping(data["paired"])) if "paired" in data else PairedFigures(),
+        noise=_noise(_mapping(data["noise"])) if "noise" in data else NoiseFigures(),
+    )
+
+
+def _noise(data: Data) -> NoiseFigures:
+    counts = {name: _count(data[name]) for name in ("wanted", "pairs", "bad")}
+    return NoiseFigures(**counts, in_noise=_flag(data["in_noise"]), sentence=_text(data["sentence"]))
+
+
+def _paired(data: Data) -> PairedFigures:
+    factors = {name: _maybe(data[name]) for name in ("median", "low", "high", "coverage")}
+    return PairedFigures(
+        pairs=_count(data["pairs"]), blocks=_count(data["blocks"]), block_s=_number(data["block_s"]), **factors
+    )
+
+
+def _field(data: object) -> FieldFigures:
+    found = _mapping(data)
+    return FieldFigures(
+        content=_text(found["content"]),
+        field=_text(found["field"]),
+        pairs=_count(found["pairs"]),
+        bad=_count(found["bad"]),
+        kinds=tuple((_text(kind), _count(n)) for kind, n in found["kinds"]),
+        figures=tuple((_text(name), _number(value)) for name, value in found["figures"]),
     )
 
 
 def _arm(data: Data) -> ArmFigures:
     counts = {name: _count(data[name]) for name in ("live", "failed", "unavailable")}
-    return ArmFigures(**counts, total=_percentiles(data["total"]), recent=_percentiles(data["recent"]))
+    phases = tuple((_text(phase), _count(n)) for phase, n in data.get("phases", ()))  # not in older lines
+    return ArmFigures(**counts, phases=phases, total=_percentiles(data["total"]), recent=_percentiles(data["recent"]))
 
 
 def _percentiles(data: object) -> Percentiles:
@@ -115,12 +173,25 @@ def _verdict(data: Data) -> Verdict:
         rule=_RULES[data["rule"]] if data["rule"] is not None else None,
         evidence=_number(data["evidence"]),
         bar=bar,
-        rows=tuple(_row(name, _mapping(row), bar) for name, row in _mapping(data["metrics"]).items()),
+        rows=_rows(data["metrics"], bar),
         missing=(),
         notes=_texts(data["notes"]),
         breaker=_breaker(_mapping(data["breaker"])) if data["breaker"] is not None else None,
         compiles=_compiles(_mapping(data["compiles"])) if data["compiles"] is not None else None,
+        # Not in older lines.
+        strata=tuple(_stratum(_mapping(each), bar) for each in data.get("strata", ())),
+        stratum=None if data.get("stratum") is None else _text(data["stratum"]),
     )
+
+
+def _stratum(data: Data, bar: float) -> StratumFinding:
+    return StratumFinding(
+        name=_text(data["name"]), evidence=_number(data["evidence"]), rows=_rows(data["metrics"], bar)
+    )
+
+
+def _rows(data: object, bar: float) -> tuple[MetricRow, ...]:
+    return tuple(_row(name, _mapping(row), bar) for name, row in _mapping(data).items())
 
 
 def _blamed(name: object) -> Blamed | None:
@@ -170,6 +241,12 @@ def _mapping(value: object) -> Data:
 def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{type(value).__name__} is no whole number")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{type(value).__name__} is neither true nor false")
     return value
 
 

@@ -36,21 +36,27 @@ from gateway.core.events import (
     Validated,
 )
 from gateway.core.findings import Verdict, VerdictName
+from gateway.core.outlook import expect, residual, stretched_s, told
 from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, NotNow, Outcome, Override, Rollout, Run, State
 from gateway.core.types import FULL_WEIGHT
 
 GATEWAY = "gateway"
 
 
-def transition(rollout: Rollout, event: Event, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
-    """What ``event`` makes of ``rollout`` at wall time ``now``; NotNow when it does not fit."""
+def transition(
+    rollout: Rollout, event: Event, now: float, rate: float | None = None
+) -> tuple[Rollout, tuple[Effect, ...]]:
+    """What ``event`` makes of ``rollout`` at wall time ``now``; NotNow when it does not fit.
+
+    rate: judged requests a second at present, None: not known. A run and a step that begin keep what follows from it.
+    """
     match event:
         case Start():
-            return _start(rollout, event, now)
+            return _start(rollout, event, now, rate)
         case Validated() | Invalid():
-            return _validated(rollout, event, now)
+            return _validated(rollout, event, now, rate)
         case Judged():
-            return _judged(rollout, event, now)
+            return _judged(rollout, event, now, rate)
         case Pause():
             return _pause(rollout, event)
         case Resume():
@@ -58,7 +64,7 @@ def transition(rollout: Rollout, event: Event, now: float) -> tuple[Rollout, tup
         case RollBack():
             return _roll_back(rollout, event.who, event.reason, now, metric=None, rule="person")
         case Promote():
-            return _promote(rollout, event, now)
+            return _promote(rollout, event, now, rate)
         case Finish():
             return _finish(rollout, event, now)
         case Restarted():
@@ -70,7 +76,7 @@ def _open_run(rollout: Rollout) -> Run:
     return rollout.run
 
 
-def _start(rollout: Rollout, event: Start, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _start(rollout: Rollout, event: Start, now: float, rate: float | None) -> tuple[Rollout, tuple[Effect, ...]]:
     if rollout.state in OPEN:
         raise NotNow("start", rollout.state, f"roll back run {_open_run(rollout).run_id} first, or let it end")
     if rollout.swapped:
@@ -89,16 +95,27 @@ def _start(rollout: Rollout, event: Start, now: float) -> tuple[Rollout, tuple[E
         step_since=now,
         arms=event.arms,
     )
+    outlook = expect(run, rate)
+    run = replace(run, plan=replace(event.plan, horizon_s=outlook.horizon_s), outlook=outlook)
     line = JournalEntry(
         kind="start",
         who=event.who,
-        text=f"run {event.run_id} started: {event.reason}",
-        data={"plan_digest": event.plan_digest, "steps": list(event.plan.steps), "preset": event.plan.preset},
+        text=f"run {event.run_id} started: {event.reason.rstrip('.')}. {told(run)}",
+        data={
+            "plan_digest": event.plan_digest,
+            "steps": list(event.plan.steps),
+            "preset": event.plan.preset,
+            "rate": outlook.rate,
+            "expected_s": list(outlook.step_s),
+            "horizon_s": outlook.horizon_s,
+        },
     )
     return Rollout(state=State.VALIDATING, epoch=rollout.epoch + 1, weight=0, run=run), (line, StopJudging())
 
 
-def _validated(rollout: Rollout, event: Validated | Invalid, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _validated(
+    rollout: Rollout, event: Validated | Invalid, now: float, rate: float | None
+) -> tuple[Rollout, tuple[Effect, ...]]:
     if rollout.state is not State.VALIDATING:
         raise NotNow("validation", rollout.state, "only a run that is validating can be validated")
     run = _open_run(rollout)
@@ -125,26 +142,43 @@ def _validated(rollout: Rollout, event: Validated | Invalid, now: float) -> tupl
         data={"differences": list(event.differences)},
     )
     judged = replace(run, step=0, judged_from=now, candidate_strict=event.strict)
-    entered, effects = _enter_step(rollout, judged, now, fresh=True)
+    entered, effects = _enter_step(rollout, judged, now, rate, fresh=True)
     return entered, (line, *effects)
 
 
-def _enter_step(rollout: Rollout, run: Run, now: float, *, fresh: bool = False) -> tuple[Rollout, tuple[Effect, ...]]:
-    run = replace(run, step_since=now, paused_from=None)
+def _enter_step(
+    rollout: Rollout, run: Run, now: float, rate: float | None, *, fresh: bool = False
+) -> tuple[Rollout, tuple[Effect, ...]]:
     weight = run.step_weight
+    run = replace(
+        run,
+        step_since=now,
+        paused_from=None,
+        max_step_s=stretched_s(run, rate),
+        residual=residual(run.plan, rate) if weight == FULL_WEIGHT else None,
+    )
     state = State.BAKING if run.is_last_step else State.STEPPING if weight else State.SHADOWING
     traffic = f"{weight / 100:g} % of live traffic" if weight else "copies only, no live traffic"
     bake = f"; the bake: at least {run.plan.bake_s:g} s" if run.is_last_step else ""
     line = JournalEntry(
         kind="step",
         who=GATEWAY,
-        text=f"step {run.step + 1} of {len(run.plan.steps)}: {traffic} to the candidate{bake}",
-        data={"step": run.step, "weight": weight},
+        text=f"step {run.step + 1} of {len(run.plan.steps)}: {traffic} to the candidate{bake}{_kept(run)}",
+        data={"step": run.step, "weight": weight, "rate": rate, "max_step_s": run.max_step_s, "kept": run.residual},
     )
     return replace(rollout, state=state, weight=weight, run=run), (line, StartJudging(fresh=fresh))
 
 
-def _judged(rollout: Rollout, event: Judged, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _kept(run: Run) -> str:
+    """What the baseline keeps at 100 %, in words; empty below it."""
+    if run.residual is None:
+        return ""
+    if run.residual:
+        return f"; the baseline keeps {run.residual / 100:g} % as control"
+    return "; control off: the baseline keeps nothing to compare with"
+
+
+def _judged(rollout: Rollout, event: Judged, now: float, rate: float | None) -> tuple[Rollout, tuple[Effect, ...]]:
     verdict = event.verdict
     if rollout.state not in ROUTED:
         raise NotNow("a verdict", rollout.state, "only a run with a candidate is judged")
@@ -153,23 +187,23 @@ def _judged(rollout: Rollout, event: Judged, now: float) -> tuple[Rollout, tuple
             metric = str(verdict.metric) if verdict.metric else None
             return _roll_back(rollout, GATEWAY, verdict.text, now, metric=metric, rule=verdict.rule or "evidence")
         case VerdictName.ADVANCE if rollout.state in ADVANCING:
-            return _advance(rollout, verdict, now)
+            return _advance(rollout, verdict, now, rate)
         case VerdictName.INCONCLUSIVE if rollout.state in ADVANCING:
             return _hold(rollout, verdict)
         case _:
             return rollout, ()
 
 
-def _advance(rollout: Rollout, verdict: Verdict, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _advance(rollout: Rollout, verdict: Verdict, now: float, rate: float | None) -> tuple[Rollout, tuple[Effect, ...]]:
     line = JournalEntry(kind="advance", who=GATEWAY, text=verdict.text, data={})
-    moved, effects = _next(rollout, _open_run(rollout), now)
+    moved, effects = _next(rollout, _open_run(rollout), now, rate)
     return moved, (line, *effects)
 
 
-def _next(rollout: Rollout, run: Run, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _next(rollout: Rollout, run: Run, now: float, rate: float | None) -> tuple[Rollout, tuple[Effect, ...]]:
     """One step up; from the last, which is the bake, to done."""
     if not run.is_last_step:
-        return _enter_step(rollout, replace(run, step=run.step + 1), now)
+        return _enter_step(rollout, replace(run, step=run.step + 1), now, rate)
     ended = replace(
         run,
         outcome=Outcome.PROMOTED,
@@ -249,7 +283,7 @@ def _roll_back(
     return rolled, (line, StopJudging())
 
 
-def _promote(rollout: Rollout, event: Promote, now: float) -> tuple[Rollout, tuple[Effect, ...]]:
+def _promote(rollout: Rollout, event: Promote, now: float, rate: float | None) -> tuple[Rollout, tuple[Effect, ...]]:
     if rollout.state not in JUDGED:
         raise NotNow("promote", rollout.state, "only an open run past validation can be promoted")
     if not event.override:
@@ -262,7 +296,7 @@ def _promote(rollout: Rollout, event: Promote, now: float) -> tuple[Rollout, tup
         data={"weight": rollout.weight, "step": run.step},
     )
     passed = replace(run, overrides=(*run.overrides, Override(step=run.step, who=event.who)))
-    moved, effects = _next(rollout, passed, now)
+    moved, effects = _next(rollout, passed, now, rate)
     return moved, (line, *effects)
 
 

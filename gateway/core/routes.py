@@ -147,6 +147,27 @@ _TOKEN = re.compile(rb'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<key>\s*+:)?+|(?P<brac
 _STRING = re.compile(rb'\s*+"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 
 
+_STREAM_KEY: Final = b'"stream"'
+_TRUE = re.compile(rb"\s{0,64}+:\s{0,64}+true\b")
+_LOOKS = 8
+
+
+def asks_for_events(body: bytes) -> bool:
+    """Whether a JSON body says ``"stream": true``: the OpenAI way to ask for server-sent events.
+
+    No parser: text that quotes those words does not match, because JSON writes a quote inside of a string as ``\\"``. A
+    request that asks in another way is known by its answer.
+    """
+    at = -1
+    for _ in range(_LOOKS):
+        at = body.find(_STREAM_KEY, at + 1)
+        if at < 0:
+            return False
+        if _TRUE.match(body, at + len(_STREAM_KEY)):
+            return True
+    return False
+
+
 def scan_model(body: bytes) -> str | None:
     """The top-level ``model`` string of a JSON object, sought in its first 4 KiB; None when it is not found there.
 

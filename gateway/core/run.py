@@ -31,6 +31,8 @@ ADVANCING = frozenset({State.SHADOWING, State.STEPPING, State.BAKING})
 
 LEAST_CEILING = 1_000
 """Live and copied traffic together may always reach 10 % of the candidate's full share."""
+LEAST_RESIDUAL = 100
+"""Basis points: where the baseline is the control at 100 % it keeps at least 1 %."""
 
 
 class Outcome(StrEnum):
@@ -60,8 +62,22 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What was expected of a run when it was started.
+
+    rate: judged requests a second then; None: not known.
+    step_s: seconds that each step was expected to take, None: it cannot be proven at that rate; empty without a rate.
+    horizon_s: planned length of the run, for which the judge keeps its reserve.
+    """
+
+    rate: float | None
+    step_s: tuple[float | None, ...]
+    horizon_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One rollout from start to finish; the frozen plan comes with it.
+    """One rollout from start to finish; the frozen plan comes with it, on the horizon of the outlook.
 
     step_since: since when the step's evidence has been counted: its begin, or the last resume or restart in it.
     judged_from: when counting for this run began. promoted_at: when its last step passed.
@@ -69,6 +85,11 @@ class Run:
     live_candidate_requests, live_counted_from: how many had gone to the candidate when the run was rolled back, and
         since when they had been counted; None when that is not known.
     acknowledged, unconfirmed: how many workers confirmed weight 0, and which did not; None and empty until measured.
+    outlook: None for a run of an earlier version.
+    max_step_s: seconds that the present step may last, the bake not counted, since it began in thin traffic; None: as
+        long as the plan says.
+    residual: basis points that the baseline keeps at 100 %, as it was when that step began; 0: none, no control.
+        None before, and for a run of an earlier version.
     """
 
     run_id: str
@@ -97,6 +118,9 @@ class Run:
     candidate_strict: bool | None = None
     overrides: tuple[Override, ...] = ()
     arms: Arms = ("", "")
+    outlook: Outlook | None = None
+    max_step_s: float | None = None
+    residual: int | None = None
 
     @property
     def step_weight(self) -> int:
@@ -125,6 +149,24 @@ class Run:
         return min(self.plan.copies, max(0, room * FULL_WEIGHT // (FULL_WEIGHT - self.step_weight)))
 
     @property
+    def longest_step_s(self) -> float:
+        """Seconds after which the present step, if it has not passed, is left to a person."""
+        most = self.plan.max_step_s if self.max_step_s is None else self.max_step_s
+        return most + self.plan.bake_s if self.is_last_step else most
+
+    @property
+    def kept_by_baseline(self) -> int:
+        """Basis points that stay on the baseline whatever the weight, so that there is something to compare with."""
+        if not self.plan.control_at_full:
+            return 0
+        return self.residual if self.residual is not None else self.plan.residual or LEAST_RESIDUAL
+
+    @property
+    def has_control(self) -> bool:
+        """In the present step the candidate is compared with the baseline, and the baseline's counts are required."""
+        return self.step_weight < FULL_WEIGHT or self.kept_by_baseline > 0
+
+    @property
     def next_weight(self) -> int:
         """The weight that passing the present step leads to; after the last it is what bakes."""
         return self.plan.steps[-1] if self.is_last_step else self.plan.steps[self.step + 1]
@@ -150,7 +192,5 @@ class Rollout:
 
     @property
     def routed_weight(self) -> int:
-        """At 100 % the baseline keeps the plan's residual, so that the candidate is still compared with something."""
-        if self.run is None or not self.run.plan.control_at_full:
-            return self.weight
-        return min(self.weight, FULL_WEIGHT - self.run.plan.residual)
+        """At 100 % the baseline keeps its residual, so that the candidate is still compared with something."""
+        return self.weight if self.run is None else min(self.weight, FULL_WEIGHT - self.run.kept_by_baseline)

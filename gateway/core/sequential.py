@@ -7,7 +7,8 @@ e-processes, and by Ville's inequality the chance that the evidence E ever reach
 candidate within its limits, however often one looks (Waudby-Smith and Ramdas, arXiv:2010.09686).
 
 What the candidate is held to in a window is the limit, or the baseline's own present rate where that is higher: it is
-convicted only of being worse than both.
+convicted only of being worse than both. A relative gate holds it to a multiple of the baseline's rate below the limit
+as well; what windows are good for as proof (``close`` returns it) does not depend on that.
 """
 
 from collections import deque
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.core.control import rate_at_most, relative_rate
 from gateway.core.plan import HAS_CONTROL, METRIC_WEIGHT, MetricId, MetricLimit, Plan, RuleParameters
 
 WEALTH_CAP: Final = 1e250
@@ -84,19 +86,20 @@ def padded(rate: float, rule: RuleParameters) -> float:
 
 
 def reference_rate(
-    allowed: float, window: tuple[int, int], trail: tuple[int, int], rule: RuleParameters
+    allowed: float, window: tuple[int, int], trail: tuple[int, int], rule: RuleParameters, *, more: float = 0.0
 ) -> float | None:
     """The bad-event rate that the candidate is held to in one window; None when the control is too thin to say.
 
     window, trail: (events, bad events) of the baseline in the window that is closing and in the trailing windows.
+    more: what its rates are raised by, for a candidate that has other requests (stratified.py).
     """
     trail_n, trail_k = trail
     if trail_n < rule.control_min:
         return None
-    held_to = max(allowed, padded(trail_k / trail_n, rule))
+    held_to = max(allowed, padded(min(1.0, trail_k / trail_n + more), rule))
     window_n, window_k = window
     if window_k >= rule.control_window_bad:
-        held_to = max(held_to, padded(window_k / window_n, rule))
+        held_to = max(held_to, padded(min(1.0, window_k / window_n + more), rule))
     return held_to
 
 
@@ -115,7 +118,7 @@ def factor(component: Component, n: int, k: int, held_to: float, allowed: float,
 
 
 class Trail:
-    """The baseline's last windows of one metric: the present conditions that both arms share."""
+    """One arm's last windows of one metric; the baseline's are the present conditions that both arms share."""
 
     __slots__ = ("_cells", "_rule")
 
@@ -124,7 +127,7 @@ class Trail:
         self._cells: deque[tuple[int, int]] = deque(maxlen=rule.trail_max_windows)
 
     def add(self, n: int, k: int) -> None:
-        """The next window's baseline events and bad events."""
+        """The next window's events and bad events."""
         self._cells.append((n, k))
 
     def total(self) -> tuple[int, int]:
@@ -135,6 +138,15 @@ class Trail:
                 break
             n, k, seen = n + window_n, k + window_k, seen + 1
         return n, k
+
+    def last(self, windows: int) -> tuple[int, int]:
+        """(events, bad events) over the last ``windows``, of those that are kept."""
+        cells = list(self._cells)[-windows:]
+        return sum(n for n, _ in cells), sum(k for _, k in cells)
+
+    def whole(self) -> tuple[int, int]:
+        """The same over all that are kept, whatever ``total`` reaches back to."""
+        return self.last(self._rule.trail_max_windows)
 
     def state(self) -> list[tuple[int, int]]:
         return list(self._cells)
@@ -166,14 +178,13 @@ class MetricEvidence:
         self.bad_windows += cell.k_c > 0
         self.trail.add(cell.n_b, cell.k_b)
         trail = self.trail.total()
-        held_to = self._held_to(cell, trail)
-        self._bet(cell, held_to, wide=False)
+        self._bet(cell, self._held_to(cell, trail), wide=False)
         self.wide = self.wide + cell
         if closes_wide:
             self._bet(self.wide, self._held_to(self.wide, trail), wide=True)
             self.wide = EMPTY
             self._refill_wealth(1)
-        return held_to
+        return reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, self._rule) if self.control else self.allowed
 
     def skip(self, wide_boundaries: int) -> None:
         """Books empty windows in one go, ``wide_boundaries`` of which close a wide one; nothing else may be open."""
@@ -187,9 +198,20 @@ class MetricEvidence:
         )
 
     def _held_to(self, cell: Cell, trail: tuple[int, int]) -> float | None:
-        if not self.control:
-            return self.allowed
-        return reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, self._rule)
+        """What the bets hold the candidate to in a narrow or wide window; None: no bet is made."""
+        return self._beside(cell, trail) if self.control else self.allowed
+
+    def _beside(self, cell: Cell, trail: tuple[int, int], *, more: float = 0.0) -> float | None:
+        """The same beside the baseline. more: as in ``reference_rate``."""
+        rule = self._rule
+        held_to = reference_rate(self.allowed, (cell.n_b, cell.k_b), trail, rule, more=more)
+        if held_to is None or rule.relative is None:
+            return held_to
+        rates = [trail[1] / trail[0] + more]
+        if cell.k_b >= rule.control_window_bad:
+            rates.append(cell.k_b / cell.n_b + more)
+        at_most = rate_at_most(*self.trail.whole()) + more
+        return min(held_to, relative_rate(self.allowed, rates, at_most, rule.relative))
 
     def _bet(self, cell: Cell, held_to: float | None, *, wide: bool) -> None:
         if held_to is None:
@@ -219,12 +241,19 @@ class MetricEvidence:
         wealth = [float(wealth) for wealth in saved["wealth"]]
         if len(wealth) != len(self._components):
             raise ValueError(f"wealth: {len(wealth)} bets, this plan makes {len(self._components)}")
+        if not all(0.0 <= each <= 2.0 * WEALTH_CAP for each in wealth):  # evidence that is no number convicts nobody
+            raise ValueError(f"wealth: {wealth} must lie between 0 and {WEALTH_CAP:g}")
         self.wealth = wealth
         self.spare = float(saved["spare"])
         self.bad_windows = int(saved["bad_windows"])
         self.control = bool(saved["control"])
         self.wide = Cell(*(int(n) for n in saved["wide"]))
         self.trail.restore(saved["trail"])
+
+
+def wide_windows_of(plan: Plan) -> float:
+    """How many wide windows the plan's horizon holds."""
+    return plan.horizon_s / (plan.rule.window_s * plan.rule.wide_windows)
 
 
 class EvidenceAgainst:
@@ -238,10 +267,14 @@ class EvidenceAgainst:
         self._rule = rule
         self._next = first_window
         self._started = False
-        horizon_wide = plan.horizon_s / (rule.window_s * rule.wide_windows)
+        horizon_wide = wide_windows_of(plan)
         weights = sum(METRIC_WEIGHT[limit.metric] for limit in plan.metrics)
         self.weight = {limit.metric: METRIC_WEIGHT[limit.metric] / weights for limit in plan.metrics}
         self.metrics = {limit.metric: MetricEvidence(limit, rule, horizon_wide=horizon_wide) for limit in plan.metrics}
+        self.strata: tuple[EvidenceAgainst, ...] = ()
+        """The same by class of requests, where the plan has strata (stratified.py)."""
+        self.held_in_strata: tuple[dict[MetricId, float | None], ...] = ()
+        """What each metric was held to in the window closed last, class by class."""
 
     @property
     def next_window(self) -> int:
@@ -253,14 +286,21 @@ class EvidenceAgainst:
         for metric, evidence in self.metrics.items():
             evidence.control = on and HAS_CONTROL[metric]
 
-    def close(self, window: int, cells: Mapping[MetricId, Cell]) -> dict[MetricId, float | None]:
-        """Books a window; what each metric was held to in it. ValueError when the window is closed already."""
+    def close(
+        self, window: int, cells: Mapping[MetricId, Cell], strata: Sequence[Mapping[MetricId, Cell]] = ()
+    ) -> dict[MetricId, float | None]:
+        """Books a window; what each metric was held to in it. ValueError when the window is closed already.
+
+        strata: the same window by class of requests; of use only where the plan has any.
+        """
         if window < self._next:
             raise ValueError(f"window: {window} is closed; the next is {self._next}")
         self._cross_gap(window)
-        return self._close_next(cells)
+        return self._close_next(cells, strata)
 
-    def _close_next(self, cells: Mapping[MetricId, Cell]) -> dict[MetricId, float | None]:
+    def _close_next(
+        self, cells: Mapping[MetricId, Cell], strata: Sequence[Mapping[MetricId, Cell]] = ()
+    ) -> dict[MetricId, float | None]:
         self._next += 1
         self._started = True
         closes_wide = self._next % self._rule.wide_windows == 0
@@ -300,19 +340,32 @@ class EvidenceAgainst:
         ``total`` counts them at their worst for whoever bets against it, which is right for a conviction and would
         hide a suspicion in five windows of six.
         """
+        return self.together_if_closed()
+
+    def together_if_closed(self) -> float:
+        """The same of the bets on all requests together alone, whatever part of E they are."""
         return sum(self.weight[metric] * evidence.value(wide_open=False) for metric, evidence in self.metrics.items())
 
-    def leading(self) -> MetricId:
-        """The metric that contributes most: the reason given to people."""
+    def contributions_in(self, stratum: int) -> dict[MetricId, float]:
+        """Each metric's part of E in one class of requests. LookupError where there is no such class."""
+        raise LookupError(f"stratum: {stratum}; this plan has no classes of requests")
+
+    def lead(self) -> tuple[int | None, MetricId]:
+        """(class of requests, metric) that contribute most: the reason given to people. None: over all requests."""
         contributions = self.contributions()
-        return max(contributions, key=lambda metric: contributions[metric])
+        return None, max(contributions, key=lambda metric: contributions[metric])
+
+    def leading(self) -> MetricId:
+        """The metric that contributes most, wherever."""
+        return self.lead()[1]
 
     def convicts(self) -> MetricId | None:
-        """The leading metric when E has reached 1/alpha and that metric was bad in enough windows; else None."""
-        contributions = self.contributions()
-        leading = max(contributions, key=lambda metric: contributions[metric])
-        reached = sum(contributions.values()) >= 1.0 / self._rule.alpha_rollback
-        return leading if reached and self.metrics[leading].bad_windows >= self._rule.min_bad_windows else None
+        """The leading metric when E has reached 1/alpha and it was bad in enough windows there; else None."""
+        if self.total() < 1.0 / self._rule.alpha_rollback:
+            return None
+        stratum, leading = self.lead()
+        seen = self.metrics if stratum is None else self.strata[stratum].metrics
+        return leading if seen[leading].bad_windows >= self._rule.min_bad_windows else None
 
     def checkpoint(self) -> dict[str, object]:
         return {

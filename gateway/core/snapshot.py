@@ -39,6 +39,9 @@ class Snapshot:
     reverse_copies: share of candidate-served judged requests copied to the baseline (parity only).
     candidate_was_ready: the candidate has been ready once in this epoch; before that, its absence is nobody's fault.
     judging: false in idle and after the end of a run: nothing is compared or sent to the candidate.
+    strata: edges of classes by the size of a request's body, bytes; empty: requests are not told apart.
+    stream_limits_ms: on the wait for a stream's first event, and on the gaps between its events.
+    noise_copies: share of baseline-served judged requests copied to the baseline itself, instead of to the candidate.
     """
 
     version: int
@@ -56,6 +59,9 @@ class Snapshot:
     model: str
     key_header: str | None
     judging: bool
+    strata: tuple[int, ...] = ()
+    stream_limits_ms: tuple[float | None, float | None] = (None, None)
+    noise_copies: int = 0
 
     def arm(self, role: Role) -> ArmSnapshot:
         """The arm that plays ``role``; LookupError when there is no candidate."""
@@ -122,12 +128,13 @@ class Ack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCounts:
-    """Additions to one window since the last report."""
+    """Additions to one window since the last report, of one class of requests (core/strata.py)."""
 
     window: int
     role: Role
     lane: Lane
     tally: Tally
+    stratum: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +144,28 @@ class LatencyCounts:
     role: Role
     lane: Lane
     bins: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowKeys:
+    """Keys of the live requests of one window and arm since the last report, by their hashes (core/keys.py).
+
+    hashes: distinct ones, at most MOST_KEYS. heavy: (hash, requests) of the heaviest, at most MOST_HEAVY.
+    """
+
+    window: int
+    role: Role
+    requests: int
+    hashes: list[int]
+    heavy: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedCounts:
+    """Sums over pairs, one block a window, and how many ratios were clipped: see core/compare/paired.py."""
+
+    clipped: int
+    blocks: list[tuple[int, int, int, int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +181,8 @@ class Report:
     recent_failovers: requests failed over in the last ten seconds.
     compiled: answers of the candidate that named a shape as compiled, by shape, since the last report; at most
         MOST_SHAPES names an epoch.
+    keys: where requests are split by a key of theirs.
+    paired: latency of requests beside that of their copies, of windows of arrival, since the last report.
     """
 
     name: str
@@ -169,22 +200,29 @@ class Report:
     connections: tuple[int, int]
     copies: dict[str, int] = field(default_factory=dict)
     compiled: dict[str, int] = field(default_factory=dict)
+    keys: list[WindowKeys] = field(default_factory=list)
+    paired: PairedCounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One side of a pair. ``body`` is complete and at most ``answer_hold`` bytes."""
+    """One side of a pair. ``body`` is complete and at most ``answer_hold`` bytes.
+
+    content_type: says how much of the body is JSON where an arm does (core/compare/framing.py).
+    drawn: the request asked for text drawn at random, so that another try would answer otherwise.
+    """
 
     status: int
     content_type: str
     body: bytes
+    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """Both answers to one request. ``served`` is the arm whose answer the client got; ``window`` is that of arrival.
 
-    ``body_hash`` lets identical bodies within a window count once.
+    ``body_hash`` lets identical bodies within a window count once. ``noise``: both answers are the baseline's.
     """
 
     epoch: int
@@ -195,6 +233,8 @@ class Pair:
     body_hash: bytes
     baseline: Answer
     candidate: Answer
+    stratum: int = 0
+    noise: bool = False
 
 
 ToWorker = WorkerSetup | Snapshot | Drain

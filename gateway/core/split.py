@@ -12,6 +12,8 @@ from gateway.core.types import FULL_WEIGHT, Role
 
 SLOTS: Final = FULL_WEIGHT
 """One slot is one basis point."""
+_COUNTING: Final = b"counting"
+"""In the place of a purpose; nothing is decided by it."""
 
 
 class Purpose(Enum):
@@ -20,6 +22,10 @@ class Purpose(Enum):
     ASSIGNMENT = b"assignment"
     COPY_TO_CANDIDATE = b"copy-candidate"
     COPY_TO_BASELINE = b"copy-baseline"
+    NOISE = b"copy-noise"
+    """A request of the baseline's, copied to the baseline itself."""
+    ORDER = b"copy-order"
+    """Whether the copy of a request is sent before it."""
 
 
 def slot(secret: bytes, epoch: int, key: bytes, purpose: Purpose = Purpose.ASSIGNMENT) -> int:
@@ -30,6 +36,12 @@ def slot(secret: bytes, epoch: int, key: bytes, purpose: Purpose = Purpose.ASSIG
     # The epoch has a fixed width, so no pair of epoch and key can be spelt in two ways.
     digest = blake2b(epoch.to_bytes(8, "big") + key, digest_size=8, key=secret, person=purpose.value).digest()
     return int.from_bytes(digest, "big") % SLOTS
+
+
+def fingerprint(secret: bytes, epoch: int, key: bytes) -> int:
+    """64 bits by which ``key`` is counted in one epoch and from which nobody without the secret learns it."""
+    digest = blake2b(epoch.to_bytes(8, "big") + key, digest_size=8, key=secret, person=_COUNTING).digest()
+    return int.from_bytes(digest, "big")
 
 
 def assign(secret: bytes, epoch: int, key: bytes, weight_bp: int) -> Role:

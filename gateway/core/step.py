@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.core.findings import Gap, MetricRow, percent, share_of
 from gateway.core.forecast import seconds_to_go
-from gateway.core.plan import DEFAULT_ALLOWED, LATENCY, MetricId, Plan
+from gateway.core.plan import DEFAULT_ALLOWED, EXCUSABLE, HAS_CONTROL, MetricId, Plan
 from gateway.core.promotion import MetricProof
 from gateway.core.sequential import EMPTY, Cell
 
@@ -21,7 +21,10 @@ Quad = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTerms:
-    """The terms of a step. Weights in basis points; ``window`` is its first window, ``started`` its time in seconds."""
+    """The terms of a step. Weights in basis points; ``window`` is its first window, ``started`` its time in seconds.
+
+    max_step_s: seconds that it may last, the bake not counted; None: the plan's.
+    """
 
     weight_bp: int
     next_weight_bp: int
@@ -30,6 +33,7 @@ class StepTerms:
     control: bool
     baseline_required: bool
     baking: bool
+    max_step_s: float | None = None
 
     def needed_age_s(self, plan: Plan) -> float:
         """Seconds before which the step cannot pass."""
@@ -37,7 +41,8 @@ class StepTerms:
 
     def longest_age_s(self, plan: Plan) -> float:
         """Seconds after which a step that does not pass is left to a person."""
-        return plan.bake_s + plan.max_step_s if self.baking else plan.max_step_s
+        most = plan.max_step_s if self.max_step_s is None else self.max_step_s
+        return plan.bake_s + most if self.baking else most
 
 
 @dataclass(slots=True)
@@ -125,7 +130,7 @@ class Step:
     def test(self) -> None:
         """Puts the counts of the step to the promotion test, metric by metric."""
         for metric, proof in self.proofs.items():
-            proof.test(self.terms.next_weight_bp, more_bad=self.excused_too_many if metric in LATENCY else 0)
+            proof.test(self.terms.next_weight_bp, more_bad=self.excused_too_many if metric in EXCUSABLE else 0)
         self.passed = frozenset(m for m, proof in self.proofs.items() if proof.is_proven and self._has_enough(m))
 
     @property
@@ -177,7 +182,7 @@ class Step:
         return seconds_to_go(
             self.plan,
             [
-                (proof, self.excused_too_many if metric in LATENCY else 0)
+                (proof, self.excused_too_many if metric in EXCUSABLE else 0)
                 for metric, proof in self.proofs.items()
                 if self.is_required(metric)
             ],
@@ -247,11 +252,20 @@ class Step:
         name = "bake" if self.terms.baking else "step"
         return [Gap(reason="too_young", text=f"{name} age: {age:.0f} of {needed:g} s")] if age < needed else []
 
+    def gate_on(self, metric: MetricId) -> float | None:
+        """The relative gate where it holds the candidate in ``metric``; None where it does not."""
+        return self.plan.rule.relative if self.terms.control and HAS_CONTROL[metric] else None
+
     def notes(self) -> list[str]:
         """What a reader of the verdict must know beside the numbers."""
         plan, notes = self.plan, []
         if not self.terms.control:
             notes.append("control off: there is no baseline to compare with, the candidate is held to the limits alone")
+        elif plan.rule.relative is not None:
+            notes.append(
+                f"relative gate: beyond {plan.rule.relative:g} times the baseline's rate counts against the candidate,"
+                " within a limit as well"
+            )
         if not self.terms.baseline_required:
             notes.append("baseline counts are not required in this step")
             if (parity := self.proofs.get(MetricId.PARITY)) is not None:
@@ -264,8 +278,8 @@ class Step:
                 f"recompile: {share_of(self.excused, self.answered)} answers met a compile; beyond"
                 f" {percent(plan.excuse_share)} they count as slow"
             )
-        if plan.parity is not None and plan.parity.source != "plan":
-            notes.append(f"parity tolerance: {plan.parity.source}")
+        if plan.compares and plan.tolerance_source != "plan":
+            notes.append(f"parity tolerance: {plan.tolerance_source}")
         if plan.preset == "demo":
             notes.append(f"preset {plan.preset}: windows of {plan.rule.window_s:g} s, never for production")
         elif plan.preset != "default":
@@ -280,7 +294,11 @@ class Step:
     def checkpoint(self) -> dict[str, object]:
         terms = self.terms
         return {
-            "terms": {name: getattr(terms, name) for name in StepTerms.__dataclass_fields__},
+            "terms": {
+                name: value
+                for name in StepTerms.__dataclass_fields__
+                if (value := getattr(terms, name)) is not None  # no max_step_s where the plan's own holds
+            },
             "resumes": self.resumes,
             "compiles_before": self.compiles_before,
             "answered_before": self.answered_before,

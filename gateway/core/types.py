@@ -49,6 +49,19 @@ class Outcome(StrEnum):
     """A copy that the arm refused with 429 or 503: in no metric."""
 
 
+class Phase(StrEnum):
+    """How far a request came that its arm failed."""
+
+    CONNECT = "connect"
+    """No connection: refused, unreachable, or not in time."""
+    FIRST_BYTE = "first_byte"
+    """Sent, and lost or given up before the first byte of an answer."""
+    BODY = "body"
+    """The answer had begun and did not end."""
+    STATUS = "status"
+    """A whole answer that says so itself: 5xx or 429."""
+
+
 class Count(IntEnum):
     """Index into a tally: what is counted per window, arm and lane."""
 
@@ -76,6 +89,21 @@ class Count(IntEnum):
     FAILED_OVER = 19
     """Candidate requests that the baseline answered in its place."""
     NOT_REPLAYABLE = 20
+    TTFT_N = 21
+    """Event streams whose first event has come, or is late."""
+    TTFT_BAD = 22
+    ITL_N = 23
+    """Event streams that have ended and had a gap between two events."""
+    ITL_BAD = 24
+    STREAMS = 25
+    """Event streams that have ended, by themselves or broken off by the arm."""
+    STREAMS_BROKEN = 26
+    """Those that the arm broke off; they are counted as FAILED, too."""
+    FAILED_CONNECT = 27
+    """FAILED by phase: the next three, too; together they are FAILED."""
+    FAILED_FIRST_BYTE = 28
+    FAILED_BODY = 29
+    FAILED_STATUS = 30
 
 
 COUNTS: Final = len(Count)
@@ -93,6 +121,13 @@ OUTCOME_COUNT: Final[dict[Outcome, Count]] = {
     Outcome.CLIENT_FAULT: Count.CLIENT_FAULT,
     Outcome.CANCELLED: Count.CANCELLED,
     Outcome.SHED: Count.SHED,
+}
+
+PHASE_COUNT: Final[dict[Phase, Count]] = {
+    Phase.CONNECT: Count.FAILED_CONNECT,
+    Phase.FIRST_BYTE: Count.FAILED_FIRST_BYTE,
+    Phase.BODY: Count.FAILED_BODY,
+    Phase.STATUS: Count.FAILED_STATUS,
 }
 
 Tally = list[int]

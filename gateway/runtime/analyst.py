@@ -1,21 +1,28 @@
 """The tick: reports in, windows closed, the judge asked. Whatever goes wrong in here is a HOLD that can be seen."""
 
 import logging
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.core.booking import book
 from gateway.core.breaker import DEFAULT_THRESHOLD
+from gateway.core.compare.paired import PairedLatency
 from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.result import NotCompared
 from gateway.core.evidence import ClosedWindow, Evidence
-from gateway.core.findings import BreakerCounts, breaker_sentence
-from gateway.core.histogram import Histogram
+from gateway.core.findings import BreakerCounts, Gap, breaker_sentence
+from gateway.core.floor import Floor, floor_of
 from gateway.core.plan import MetricId, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Pair, Report
-from gateway.core.types import FULL_WEIGHT, MOST_SHAPES, Count, Lane, Role, Tally, empty_tally, window_of
+from gateway.core.strata import count_of
+from gateway.core.types import MOST_SHAPES, window_of
 from gateway.core.verdict import RECENT_S, Judge, Verdict, VerdictName
+from gateway.runtime.counted import EverCounted, Latencies
+from gateway.runtime.pairs import Compare, Pairs
+from gateway.runtime.tape import Tape
+from gateway.runtime.traffic import Traffic
 
 log = logging.getLogger("gateway.analyst")
 
@@ -26,76 +33,15 @@ MOST_A_LOOK = 200
 """Windows booked in one look, so that catching up holds nothing else up for long."""
 MOST_UNJUDGED = 8640
 """A day of the default windows; of a judge that raises for longer the oldest are lost."""
+MOST_KEYED = 64
+"""Of those the newest that keep the keys of their requests: fewer keys can only hold a step."""
+FLOOR = "floor"
+"""Where a checkpoint keeps the noise floor, beside what is the judge's."""
 LONGEST_STEP_BACK = 60
 """Windows by which a restored judge may be ahead of the clock; beyond it waiting would leave the run unjudged."""
 
 Second = tuple[int, int, int, int]
 """(attempts, failed) of baseline and candidate in one second."""
-
-Compare = Callable[[Pair, Plan, ParityStats], bool | None]
-"""Counts one pair into the stats: True when the answers agree, False when not, None when they form no pair."""
-
-
-@dataclass(slots=True)
-class Latencies:
-    """Latency of successful answers per arm and lane: since judging began, and over the last ``recent_s`` seconds."""
-
-    recent_s: float
-    total: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
-    _recent: deque[tuple[float, Role, Lane, list[tuple[int, int]]]] = field(default_factory=deque)
-
-    def add(self, report: Report) -> None:
-        for counts in report.latencies:
-            histogram = self.total.setdefault((counts.role, counts.lane), Histogram())
-            for bin_, n in counts.bins:
-                histogram.add_bin(bin_, n)
-            self._recent.append((report.at, counts.role, counts.lane, counts.bins))
-        self._trim(report.at)
-
-    def recent(self, role: Role, now: float) -> Histogram:
-        """What ``role`` answered lately, in the lanes that are evidence."""
-        self._trim(now)
-        merged = Histogram()
-        for _, r, lane, bins in self._recent:
-            if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
-                for bin_, n in bins:
-                    merged.add_bin(bin_, n)
-        return merged
-
-    def _trim(self, now: float) -> None:
-        while self._recent and self._recent[0][0] < now - self.recent_s:
-            self._recent.popleft()
-
-    def since_start(self, role: Role) -> Histogram:
-        merged = Histogram()
-        for (r, lane), histogram in self.total.items():
-            if r is role and (role is Role.CANDIDATE or lane is Lane.LIVE):
-                merged.merge(histogram)
-        return merged
-
-
-@dataclass(slots=True)
-class EverCounted:
-    """What this process has counted since it started, whatever the epoch: for counters that only rise."""
-
-    tallies: dict[tuple[Role, Lane], Tally] = field(default_factory=dict)
-    latencies: dict[tuple[Role, Lane], Histogram] = field(default_factory=dict)
-    copies: dict[str, int] = field(default_factory=dict)
-    pairs: int = 0
-    pairs_bad: int = 0
-    late_events: int = 0
-
-    def add(self, report: Report) -> None:
-        for counts in report.windows:
-            tally = self.tallies.setdefault((counts.role, counts.lane), empty_tally())
-            for i, n in enumerate(counts.tally):
-                tally[i] += n
-        for latency in report.latencies:
-            histogram = self.latencies.setdefault((latency.role, latency.lane), Histogram())
-            for bin_, n in latency.bins:
-                histogram.add_bin(bin_, n)
-        for key, n in report.copies.items():
-            self.copies[key] = self.copies.get(key, 0) + n
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +51,9 @@ class Final:
     evidence: Evidence
     latencies: Latencies
     parity: ParityStats
+    paired: PairedLatency
+    floor: Floor | None
+    not_compared: Counter[NotCompared]
     verdict: Verdict | None
 
 
@@ -112,10 +61,10 @@ class Analyst:
     """Evidence of the present epoch and, while a run is open, its judge."""
 
     def __init__(self, compare: Compare, *, epoch: int, answer_timeout_s: float, now: float) -> None:
-        self._compare = compare
         self._answer_timeout_s = answer_timeout_s
         self._judge: Judge | None = None
         self._plan: Plan | None = None
+        self.floor: Floor | None = None
         self.last_look = now
         self.counted_from = now
         self.verdict: Verdict | None = None
@@ -127,45 +76,68 @@ class Analyst:
         self._seconds: list[Second] = []
         self._unjudged: deque[ClosedWindow] = deque(maxlen=MOST_UNJUDGED)
         """Closed windows that the judge has not booked: it raised, and is given them again."""
-        self._seen_bodies: dict[int, set[bytes]] = {}
         self.ever = EverCounted()
+        self.traffic = Traffic(now)
+        self.pairs = Pairs(compare, self.ever)
         self._attached: set[str] = set()
         self.final: Final | None = None
+        self.tape = Tape()
         self.observe(epoch=epoch, now=now)
 
     def observe(self, *, epoch: int, now: float, window_s: float = IDLE_WINDOW_S) -> None:
         """Counts without judging: idle, or between runs. Everything begins again."""
-        self._judge, self._plan = None, None
+        self._judge, self._plan, self.floor = None, None, None
+        self.tape.idle(now=now, width_s=window_s)
         self._begin(epoch=epoch, now=now, window_s=window_s)
 
     def stop(self, *, epoch: int, now: float, window_s: float) -> None:
         """Ends judging. In a new epoch counting begins again, and the last figures are kept to be looked at."""
         self._judge, self._plan = None, None
+        self.tape.idle(now=now, width_s=window_s)
         if epoch != self.evidence.epoch:
-            final = Final(self.evidence, self.latencies, self.parity, self.verdict)
+            final = Final(
+                self.evidence,
+                self.latencies,
+                self.parity,
+                self.paired,
+                self.floor,
+                self.pairs.not_compared,
+                self.verdict,
+            )
             self._begin(epoch=epoch, now=now, window_s=window_s)
-            self.final = final
+            self.floor, self.final = None, final
 
-    def judge(self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None) -> None:
-        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on."""
+    def judge(
+        self, run: Run, *, epoch: int, now: float, fresh: bool, resume: dict[str, Any] | None, sticky: bool = False
+    ) -> None:
+        """Begins a step of ``run``. ``fresh`` voids the evidence of before; else rollback evidence is carried on.
+
+        sticky: requests are split by a key of theirs.
+        """
         plan = run.plan
         first = window_of(now, plan.rule.window_s) + 1
         if fresh or self._judge is None:
             self.final = None
             self._plan = plan
-            self._judge = _resumed(plan, first, resume) or Judge(plan, first_window=first)
+            resumed = _resumed(plan, first, resume)
+            self._judge = resumed or Judge(plan, first_window=first)
+            self.floor = _resumed_floor(plan, resume)
+            self.tape.judging(run.run_id, plan, now=now, first_window=first, resumed=resume if resumed else None)
             first = max(first, self._judge.next_window)
             self._begin(epoch=epoch, now=now, window_s=plan.rule.window_s, first_window=first)
-        full = run.step_weight == FULL_WEIGHT
-        self._judge.start_step(
-            weight_bp=run.step_weight,
-            next_weight_bp=run.next_weight,
-            window=first,
-            now=now,
-            control=plan.control_at_full or not full,
-            baseline_required=plan.control_at_full or not full,
-            baking=run.is_last_step,
-        )
+        terms: dict[str, Any] = {
+            "weight_bp": run.step_weight,
+            "next_weight_bp": run.next_weight,
+            "window": first,
+            "now": now,
+            "control": run.has_control,
+            "baseline_required": run.has_control,
+            "baking": run.is_last_step,
+            "sticky": sticky,
+            "max_step_s": run.max_step_s,
+        }
+        self._judge.start_step(**terms)
+        self.tape.stepped(now, terms)
         self.verdict = None
 
     def _begin(self, *, epoch: int, now: float, window_s: float, first_window: int | None = None) -> None:
@@ -175,12 +147,14 @@ class Analyst:
             width_s=window_s,
             timeout_s=self._answer_timeout_s,
             first_window=window_of(now, window_s) + 1 if first_window is None else first_window,
+            strata=count_of(self._plan.strata) if self._plan is not None else 0,
         )
         for name in self._attached:
             self.evidence.expect(name)
+        self.pairs.begin(self.evidence)
         self.latencies = Latencies(RECENT_WINDOWS * window_s)
         self.compiled = {}
-        self.parity = ParityStats()
+        self.paired = PairedLatency()
         self.copies = {}
         self.tripped_by, self.trip = None, None
         self._worker_seconds = {}
@@ -189,7 +163,6 @@ class Analyst:
         self._unjudged.clear()
         self._failed_over = False
         self._next_second = now + 1.0
-        self._seen_bodies = {}
 
     def attach(self, worker: str) -> None:
         """A worker that will report: no window closes without it, unless it is overdue."""
@@ -204,12 +177,14 @@ class Analyst:
     def report(self, report: Report) -> None:
         """Takes a worker's news. News of another epoch is no evidence."""
         self.ever.add(report)
+        self.traffic.add(report)
         late = self.evidence.late_events
         if report.epoch != self.evidence.epoch:
             return
         self.evidence.add(report)
         self.ever.late_events += self.evidence.late_events - late
         self.latencies.add(report)
+        self.tape.answered(report)
         self._seconds.extend(report.seconds)
         self._failed_over = self._failed_over or report.recent_failovers > 0
         seconds = self._worker_seconds.setdefault(report.name, deque(maxlen=RECENT_S))
@@ -220,6 +195,8 @@ class Analyst:
         self._name_shapes(report.compiled)
         for key, n in report.copies.items():
             self.copies[key] = self.copies.get(key, 0) + n
+        if report.paired is not None:
+            self.paired.add_blocks(report.paired.clipped, report.paired.blocks)
 
     def _name_shapes(self, compiled: dict[str, int]) -> None:
         for shape, n in compiled.items():
@@ -231,22 +208,20 @@ class Analyst:
         """Shapes that compiled on the candidate's request path in this epoch, those that most answers met first."""
         return tuple(sorted(self.compiled, key=lambda shape: (-self.compiled[shape], shape)))
 
+    @property
+    def parity(self) -> ParityStats:
+        """What the compared pairs of this epoch amount to."""
+        return self.pairs.stats
+
     def pair(self, pair: Pair) -> None:
-        """Compares both answers to one request; identical bodies within a window count once."""
-        if self._plan is None or self._plan.parity is None or pair.epoch != self.evidence.epoch:
+        """Both answers to one request, to be compared. Of the baseline with itself they are no evidence."""
+        if self._plan is None or not self._plan.compares or pair.epoch != self.evidence.epoch:
             return
-        if pair.window < self.evidence.next_window:
-            self.ever.late_events += 1
+        if pair.noise:
+            if self.floor is not None:
+                self.pairs.take_noise(pair, self._plan, self.floor)
             return
-        seen = self._seen_bodies.setdefault(pair.window, set())
-        if pair.body_hash in seen:
-            return
-        seen.add(pair.body_hash)
-        agrees = self._compare(pair, self._plan, self.parity)
-        if agrees is not None:
-            self.ever.pairs += 1
-            self.ever.pairs_bad += int(not agrees)
-            self.evidence.add_pair(epoch=pair.epoch, window=pair.window, lane=Lane.COPY, bad=not agrees)
+        self.pairs.take(pair, self._plan)
 
     def look(self, now: float) -> Verdict | None:
         """Closes what can be closed and judges. None while nothing is judged. Never raises.
@@ -265,46 +240,57 @@ class Analyst:
 
     def _look(self, now: float) -> Verdict | None:
         judge, plan = self._judge, self._plan
+        incomplete = self.evidence.incomplete_windows
         closed = list(self.evidence.close(now))
+        self.ever.incomplete_windows += self.evidence.incomplete_windows - incomplete
         for window in closed:
-            self._seen_bodies.pop(window.window, None)
+            self.pairs.forget(window.window)
         if judge is None or plan is None:
+            for window in closed:
+                self.tape.closed(now, window)
             return None
-        self._unjudged.extend(closed)
+        for window in closed:
+            self._unjudged.append(window)
+            if len(self._unjudged) > MOST_KEYED:
+                self._unjudged[-1 - MOST_KEYED].keys.clear()
         # Before the windows, and the verdict after them in any case: one that cannot be judged silences no rule.
         self._feed_breaker(judge, now)
         raised: Exception | None = None
+        beside: list[Gap] = []
+        notes: tuple[str, ...] = ()
         try:
-            self._book(judge, plan)
+            self._book(judge, plan, now)
+            beside = [*self._unbooked(), *(self.floor.gaps() if self.floor is not None else ())]
+            self.tape.beside(now, beside)
+            floor = () if self.floor is None else (self.floor.sentence,)
+            notes = (*self.pairs.notes(), *self.evidence.notes(), *floor)
         except Exception as error:
             raised = error
         judge = self._judge or judge
-        verdict = judge.verdict(now=now)
+        verdict = judge.verdict(now=now, beside=beside)
         if raised is not None and verdict.name is not VerdictName.ROLL_BACK:
             raise raised
-        return verdict
+        return replace(verdict, notes=(*verdict.notes, *notes))
 
-    def _book(self, judge: Judge, plan: Plan) -> None:
+    def _book(self, judge: Judge, plan: Plan, now: float) -> None:
         """Gives the judge the closed windows, each whole or not at all: one that raises is given to it again."""
-        metrics = tuple(m.metric for m in plan.metrics)
         for _ in range(MOST_A_LOOK):
             if not self._unjudged:
                 return
             window, before = self._unjudged[0], judge.checkpoint()
             try:
-                judge.close_window(
-                    window.window,
-                    window.cells(metrics),
-                    compiles=window.sum(Role.CANDIDATE, Count.COMPILES),
-                    excused=window.sum(Role.CANDIDATE, Count.EXCUSED),
-                    answered=window.sum(Role.CANDIDATE, Count.OK),
-                    refused_unchecked=(*_unchecked(window, Role.CANDIDATE), *_unchecked(window, Role.BASELINE)),
-                    shapes=self.shapes,
-                )
+                book(judge, plan, window, self.shapes)
             except Exception:
                 self._judge = Judge(plan, first_window=window.window, resume=before)
                 raise
             self._unjudged.popleft()
+            self.tape.closed(now, window, self.shapes)
+
+    def _unbooked(self) -> list[Gap]:
+        """Nothing passes on older windows while newer ones, which may speak against it, are known and not judged."""
+        if not self._unjudged:
+            return []
+        return [Gap(reason="no_data", text=f"{len(self._unjudged)} closed windows are not judged yet")]
 
     def _feed_breaker(self, judge: Judge, now: float) -> None:
         """Once a second: what all workers together sent and saw fail since the last time."""
@@ -313,11 +299,28 @@ class Analyst:
         self._next_second = now + 1.0 if self._next_second > now else max(self._next_second + 1.0, now)
         sums = [sum(column) for column in zip(*self._seconds, strict=True)] or [0, 0, 0, 0]
         failed_over, self._seconds, self._failed_over = self._failed_over, [], False
-        judge.second(baseline=(sums[0], sums[1]), candidate=(sums[2], sums[3]), failed_over_recently=failed_over)
+        baseline, candidate = (sums[0], sums[1]), (sums[2], sums[3])
+        judge.second(baseline=baseline, candidate=candidate, failed_over_recently=failed_over)
+        self.tape.second(now, baseline, candidate, failed_over)
+
+    def acts(self) -> None:
+        """The verdict of the last look is about to be acted on."""
+        if self._judge is not None:
+            self.tape.looked(self.last_look, self.tripped_by, self.trip)
 
     def checkpoint(self) -> dict[str, Any] | None:
-        """The judge's state for a restart; None while nothing is judged."""
-        return self._judge.checkpoint() if self._judge is not None else None
+        """The judge's state for a restart, and the noise floor's; None while nothing is judged."""
+        if self._judge is None:
+            return None
+        floor = {FLOOR: self.floor.checkpoint()} if self.floor is not None else {}
+        state = {**self._judge.checkpoint(), **floor}
+        self.tape.kept(state)
+        return state
+
+    @property
+    def noise_copies(self) -> int:
+        """Share of the baseline's requests to be copied to the baseline itself, basis points."""
+        return self.floor.copies if self.floor is not None else 0
 
 
 def _resumed(plan: Plan, first: int, saved: dict[str, Any] | None) -> Judge | None:
@@ -337,24 +340,14 @@ def _resumed(plan: Plan, first: int, saved: dict[str, Any] | None) -> Judge | No
     return judge
 
 
-def _unchecked(window: ClosedWindow, role: Role) -> tuple[int, int]:
-    """(answers and refusals, refusals that could not be put to the baseline) of one arm."""
-    return window.sum(role, Count.OK, Count.REFUSED_UNCHECKED), window.sum(role, Count.REFUSED_UNCHECKED)
-
-
-def live_requests(evidence: Evidence, role: Role) -> int:
-    """Live requests that ``role`` was asked to answer in this epoch."""
-    return evidence.total(
-        role,
-        Lane.LIVE,
-        Count.OK,
-        Count.FAILED,
-        Count.DEADLINE,
-        Count.REFUSED,
-        Count.REFUSED_UNCHECKED,
-        Count.CLIENT_FAULT,
-        Count.CANCELLED,
-    )
+def _resumed_floor(plan: Plan, saved: dict[str, Any] | None) -> Floor | None:
+    """The noise floor of a checkpoint, or an empty one; None where the plan wants none."""
+    try:
+        return floor_of(plan, saved.get(FLOOR) if saved is not None else None)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        fields = {"event": "checkpoint_dropped", "detail": f"noise floor: {type(error).__name__} {error}"}
+        log.warning("the noise floor begins afresh", extra={"fields": fields})
+        return floor_of(plan, None)
 
 
 def hold(reason: str, text: str) -> Verdict:
@@ -399,4 +392,5 @@ def tripped(worker: str, trip: BreakerCounts | None, seen: Verdict | None) -> Ve
         missing=(),
         notes=seen.notes if seen else (),
         breaker=trip if trip and trip.seconds else None,
+        strata=seen.strata if seen else (),
     )

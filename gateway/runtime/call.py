@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,10 +66,17 @@ class StreamBroken(Exception):
 
 
 class AnswerStream:
-    """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait."""
+    """A streamed body between an arm that may be fast and a client that may be slow: the arm is made to wait.
 
-    def __init__(self, leg: SentLeg) -> None:
+    on_flow: told False when the arm has to wait, for every piece that it still brings, and True when it goes on.
+    ``was_held_up``: it had to, so that its time is not its own alone.
+    """
+
+    def __init__(self, leg: SentLeg, on_flow: Callable[[bool], None] | None = None) -> None:
         self._leg = leg
+        self._on_flow = on_flow
+        self._flows = True
+        self.was_held_up = False
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
@@ -79,7 +87,9 @@ class AnswerStream:
         self._pieces.append(data)
         self._size += len(data)
         if self._size > STREAM_HIGH:
+            self.was_held_up = True
             self._leg.pause()
+            self._flow(False)
         self._news.set()
 
     def end(self) -> None:
@@ -103,4 +113,11 @@ class AnswerStream:
         self._pieces.clear()
         self._size = 0
         self._leg.resume()
+        if not self._flows:
+            self._flow(True)
         return data
+
+    def _flow(self, flows: bool) -> None:
+        self._flows = flows
+        if self._on_flow is not None:
+            self._on_flow(flows)

@@ -31,10 +31,10 @@ from gateway.core.findings import Verdict, VerdictName
 from gateway.core.identity import check_identity
 from gateway.core.plan import Plan
 from gateway.core.rollout import GATEWAY, transition
-from gateway.core.run import JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
+from gateway.core.run import ADVANCING, JUDGED, OPEN, ROUTED, Arms, NotNow, Rollout, State
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Role
-from gateway.ports import ArmHealth, Clock, Store, StoreUnavailable
+from gateway.ports import ArmHealth, Clock, EvidenceStore, Store, StoreUnavailable
 from gateway.runtime.alarm import Alarm
 from gateway.runtime.analyst import IDLE_WINDOW_S, Analyst, tripped
 from gateway.runtime.ledger import Entry, Ledger
@@ -81,6 +81,7 @@ class Conductor:
         *,
         clock: Clock,
         store: Store,
+        evidence: EvidenceStore,
         replica: Replica,
         analyst: Analyst,
         arms: dict[Role, ArmSnapshot],
@@ -88,7 +89,7 @@ class Conductor:
         secret_of: Callable[[str], bytes],
     ) -> None:
         self.clock, self.store, self.replica, self.analyst = clock, store, replica, analyst
-        self._arms = arms
+        self._arms, self._evidence = arms, evidence
         self._new_run_id, self._secret_of = new_run_id, secret_of
         self._commands = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,7 +160,7 @@ class Conductor:
         return await self._command(Resume(who=who, reason=reason))
 
     async def promote(self, *, who: str, reason: str, override: bool) -> Applied:
-        return await self._command(Promote(who=who, reason=reason, override=override))
+        return await self._command(Promote(who=who, reason=reason, override=override), of=self.rollout)
 
     async def finish(self, *, who: str, reason: str) -> Applied:
         """Makes the candidate the baseline. Raises NotNow also while it is not ready."""
@@ -178,8 +179,13 @@ class Conductor:
             pass  # it stays owed; the answer does not wait for it
         return applied
 
-    async def _command(self, event: Event) -> Applied:
+    async def _command(self, event: Event, *, of: Rollout | None = None) -> Applied:
+        """``of``: the event is about this rollout. Where it has moved on while the event waited, NotNow: what passes
+        one step must never pass the one after it.
+        """
         async with self._commands:
+            if of is not None and self.rollout is not of:
+                raise NotNow("this command", self.rollout.state, "another command came first")
             return await self._more_traffic(event)
 
     async def close(self) -> None:
@@ -189,6 +195,11 @@ class Conductor:
             await self.ledger.settle(ACKNOWLEDGE_WITHIN_S)
         except StoreUnavailable as error:
             log.error("left unwritten", extra={"fields": {"event": "left_unwritten", "detail": str(error)}})
+        try:
+            async with asyncio.timeout(ACKNOWLEDGE_WITHIN_S):
+                await self.analyst.tape.write(self._evidence)
+        except TimeoutError:
+            log.error("not recorded", extra={"fields": {"event": "left_unwritten", "detail": "the recording's end"}})
 
     async def settled(self) -> None:
         """Returns when nothing that a tick began is under way."""
@@ -212,6 +223,7 @@ class Conductor:
     def _obey(self, verdict: Verdict) -> None:
         match verdict.name:
             case VerdictName.ROLL_BACK:
+                self.analyst.acts()
                 rolled = self._less_traffic(Judged(verdict=verdict), verdict)
                 self.analyst.verdict = verdict
                 self._measuring = self._spawn(self._measured(rolled))
@@ -255,11 +267,13 @@ class Conductor:
     def _begin(self, event: Event) -> None:
         """One step by the gateway itself at a time; while one is being written the next verdict waits."""
         if (self._moving is None or self._moving.done()) and self.clock.monotonic() >= self._move_after:
-            self._moving = self._spawn(self._move(event))
+            if isinstance(event, Judged) and self.rollout.state in ADVANCING:  # elsewhere nothing follows from it
+                self.analyst.acts()
+            self._moving = self._spawn(self._move(event, self.rollout))
 
-    async def _move(self, event: Event) -> None:
+    async def _move(self, event: Event, of: Rollout) -> None:
         try:
-            await self._command(event)
+            await self._command(event, of=of)
         except StoreUnavailable:  # the ledger says why; the evidence is still there at the next try
             self._move_after = self.clock.monotonic() + MOVE_AGAIN_S
         except NotNow as error:  # a rollback or a person came in between
@@ -287,7 +301,7 @@ class Conductor:
     async def _more_traffic(self, event: Event) -> Applied:
         """Write, then route. The caller holds the command lock; a rollback may still come first and wins."""
         before, now = self.rollout, self.clock.wall()
-        after, effects = transition(before, event, now)
+        after, effects = transition(before, event, now, self._rate(event, now))
         if after == before and not effects:
             return Applied(after, "", [], [])
         judged = event.verdict if isinstance(event, Judged) else self.analyst.verdict
@@ -305,6 +319,12 @@ class Conductor:
         self._route()
         self._log(lines)
         return Applied(after, lines[0].text if lines else "", sorted(self.replica.workers), [])
+
+    def _rate(self, event: Event, now: float) -> float | None:
+        """Judged requests a second of late, as the rule of the run counts that; None where it is not known."""
+        run = self.rollout.run
+        plan = event.plan if isinstance(event, Start) else run.plan if run is not None else None
+        return self.analyst.traffic.rate(now, plan.rule) if plan is not None else None
 
     def _less_traffic(self, event: Event, verdict: Verdict | None) -> Rolled:
         """Route, then owe the write: done when this returns, whatever workers and store do.
@@ -358,7 +378,14 @@ class Conductor:
             match effect:
                 case StartJudging():
                     assert rollout.run is not None, "only a run is judged"
-                    self.analyst.judge(rollout.run, epoch=rollout.epoch, now=now, fresh=effect.fresh, resume=checkpoint)
+                    self.analyst.judge(
+                        rollout.run,
+                        epoch=rollout.epoch,
+                        now=now,
+                        fresh=effect.fresh,
+                        resume=checkpoint,
+                        sticky=self.replica.snapshot.key_header is not None,
+                    )
                 case StopJudging():
                     self.analyst.stop(epoch=rollout.epoch, now=now, window_s=self._window_s())
                 case JournalEntry():
@@ -385,19 +412,27 @@ class Conductor:
             copies=copies,
             reverse_copies=run.plan.copies if judged and run is not None and rollout.weight else 0,
             lat_limits_ms=run.plan.latency_limits_ms() if judged and run is not None else (None, None, None),
+            stream_limits_ms=run.plan.stream_limits_ms() if judged and run is not None else (None, None),
             baseline=replace(baseline, role=Role.BASELINE, ready=self.health[baseline.name].ready),
             candidate=replace(candidate, role=Role.CANDIDATE, ready=self.health[candidate.name].ready),
             candidate_was_ready=self.candidate_was_ready,
             judging=serving,
+            strata=run.plan.strata if serving and run is not None else (),
+            # Followed by the next poll of an arm when the floor has what it wants.
+            noise_copies=self.analyst.noise_copies if judged and run is not None and run.step == 0 else 0,
         )
 
     async def keep_checkpoint(self) -> None:
-        """Stores the judge's state, so that a restart carries the evidence against the candidate on."""
-        state = self.analyst.checkpoint()
-        if state is None or self.ledger.is_behind:
+        """Stores the judge's state, so that a restart carries the evidence against the candidate on.
+
+        What was recorded goes first: a state that is gone on from has its beginning in the recording.
+        """
+        state, epoch = None if self.ledger.is_behind else self.analyst.checkpoint(), self.rollout.epoch
+        await self.analyst.tape.write(self._evidence)
+        if state is None:
             return
         try:
-            await self.store.checkpoint(self.rollout.epoch, state)
+            await self.store.checkpoint(epoch, state)
         except StoreUnavailable as error:
             log.error("no checkpoint", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
 

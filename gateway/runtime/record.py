@@ -16,7 +16,8 @@ from gateway.core.recorded import FORMAT, figures_data, verdict_data
 from gateway.core.run import Outcome, Rollout, State
 from gateway.core.types import Role
 from gateway.ports import Store, StoreUnavailable
-from gateway.runtime.analyst import Analyst, live_requests
+from gateway.runtime.analyst import Analyst
+from gateway.runtime.counted import live_requests
 from gateway.runtime.figures import figures
 
 log = logging.getLogger("gateway.record")

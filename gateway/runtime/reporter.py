@@ -93,6 +93,8 @@ class Reporter:
                 connections=(self._arms.connections(Role.BASELINE), self._arms.connections(Role.CANDIDATE)),
                 copies=books.take_copies(),
                 compiled=books.current.take_compiled(),
+                keys=books.current.take_keys(),
+                paired=books.current.take_paired(),
             )
         )
 
@@ -116,4 +118,5 @@ class Reporter:
             in_flight=(0, 0),
             connections=(0, 0),
             compiled=tallies.take_compiled(),
+            keys=tallies.take_keys(),
         )

@@ -7,7 +7,7 @@ from gateway.core.leg import Patience
 from gateway.core.routes import Routes
 from gateway.core.snapshot import ArmSnapshot, Snapshot
 from gateway.core.types import Lane, Role
-from gateway.runtime.tallies import Limits
+from gateway.runtime.tallies import Limits, StreamLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Route:
     snapshot: Snapshot
     routes: Routes
     limits: Limits
+    stream_limits: StreamLimits
     slowest_limit_s: float
     baseline: Patience
     candidate: Patience | None
@@ -57,11 +58,14 @@ class Routing:
         present = snapshot.baseline if arm.role is Role.BASELINE else snapshot.candidate
         if present is None or (present.name, present.host, present.port) != (arm.name, arm.host, arm.port):
             return False
+        if arm.role is Role.BASELINE and lane is not Lane.COPY:
+            return True
+        if snapshot.epoch != epoch or not snapshot.judging:
+            return False  # a copy to the baseline, too: its pair would be nobody's evidence
         if arm.role is Role.BASELINE:
             return True
-        if snapshot.epoch != epoch or not snapshot.judging or self.tripped:
-            return False
-        return snapshot.copies > 0 if lane is Lane.COPY else snapshot.weight > 0
+        share = snapshot.copies if lane is Lane.COPY else snapshot.weight
+        return share > 0 and not self.tripped
 
     def candidate_standing(self, in_flight: int) -> Standing:
         """``in_flight``: requests that the candidate is busy with for this worker, in the lanes that count."""
@@ -94,6 +98,7 @@ def _full_or_able(arm: ArmSnapshot, in_flight: int) -> Standing:
 def _prepare(snapshot: Snapshot, before: Route | None) -> Route:
     limits = tuple(None if ms is None else ms / 1000.0 for ms in snapshot.lat_limits_ms)
     p50, p95, p99 = limits
+    first_event, gap = (None if ms is None else ms / 1000.0 for ms in snapshot.stream_limits_ms)
     same_routes = (
         before is not None
         and before.snapshot.baseline.profile == snapshot.baseline.profile
@@ -105,7 +110,8 @@ def _prepare(snapshot: Snapshot, before: Route | None) -> Route:
         if before is not None and same_routes
         else Routes(snapshot.baseline.profile, snapshot.model),
         limits=(p50, p95, p99),
-        slowest_limit_s=max((limit for limit in limits if limit is not None), default=0.0),
+        stream_limits=(first_event, gap),
+        slowest_limit_s=max((limit for limit in (*limits, first_event) if limit is not None), default=0.0),
         baseline=_patience(snapshot.baseline),
         candidate=None if snapshot.candidate is None else _patience(snapshot.candidate),
     )

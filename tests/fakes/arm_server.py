@@ -1,9 +1,11 @@
 """An arm of profile ``ours`` inside the test process: real HTTP on port 0, answers steered by the test.
 
 ``answers`` decides the status of an inference request from its text; ``garbage`` replaces the body of a success;
-``headers`` are added to every answer; ``turned`` answers with the vector of another text; ``seen`` keeps what arrived,
-in order. ``ready_at`` decides by its number whether a readiness poll finds the arm ready; ``down`` is a death without a
-word.
+``headers`` are added to every answer; ``turned`` answers with the vector of another text, ``noisy`` with that of
+another one each time; ``seen`` keeps what arrived, in order. Inference by the Open Inference Protocol answers with the
+vector as scores, each higher by ``nudge``, and behind the JSON where ``binary`` is set. ``ready_at`` decides by its
+number whether a readiness poll finds the arm ready; ``down`` is a death without a word. A request that says
+``"stream": true`` gets the events of ``stream``.
 """
 
 import asyncio
@@ -19,6 +21,8 @@ import msgspec
 
 IDENTITY = {"revision": "r1", "tokenizer": "t1", "truncation": "none", "output": "embedding"}
 DIMENSION = 8
+_EVENTS_HEAD = b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+_EVENT = b"a\r\ndata: {}\n\n\r\n"
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,19 @@ class Seen:
     epoch: int
     shadow: bool
     text: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """One stream of events: so many, the first one after ``first_s``, the others ``gap_s`` apart.
+
+    breaks: in its last event the connection is cut.
+    """
+
+    first_s: float = 0.005
+    gap_s: float = 0.005
+    events: int = 6
+    breaks: bool = False
 
 
 @dataclass
@@ -42,11 +59,15 @@ class ArmServer:
     garbage: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     turned: bool = False
+    noisy: bool = False
+    nudge: float = 0.0
+    binary: bool = False
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
     open: set[asyncio.Transport] = field(default_factory=set)
     ready_at: Callable[[int], bool] = lambda poll: True
     polls: int = 0
+    stream: Callable[[str], Script] = lambda text: Script()
 
     def __enter__(self) -> "ArmServer":
         self._loop = asyncio.new_event_loop()
@@ -94,13 +115,15 @@ class ArmServer:
                 if self.ready and self.ready_at(self.polls)
                 else (503, {"state": "warming", "elapsed_s": 1.0})
             )
-        if path.startswith("/v2/models/"):
+        is_infer = path.endswith("/infer")
+        if path.startswith("/v2/models/") and not is_infer:
             identity = {**IDENTITY, "dtype": self.dtype, "identity_digest": self.dtype}
             return 200, {
                 "name": "m", "versions": ["1"], "platform": "fake", "inputs": [], "outputs": [], "parameters": identity
             }  # fmt: skip
         document = msgspec.json.decode(body)
-        text = document["input"] if isinstance(document["input"], str) else document["input"][0]
+        given = document["inputs"][0]["data"] if is_infer else document["input"]
+        text = given if isinstance(given, str) else given[0]
         self.seen.append(
             Seen(
                 request_id=headers.get("x-request-id", ""),
@@ -114,12 +137,38 @@ class ArmServer:
             return 200, msgspec.Raw(self.garbage)
         if status != 200:
             return status, {"error": {"message": "no", "type": "t", "code": "shape_not_served", "param": None}}
+        if is_infer:
+            return 200, self._scores(text)
         return 200, {
             "object": "list",
-            "data": [{"object": "embedding", "index": 0, "embedding": vector(text + "?" if self.turned else text)}],
+            "data": [{"object": "embedding", "index": 0, "embedding": vector(self._said(text))}],
             "model": "m",
             "usage": {"prompt_tokens": 1, "total_tokens": 1},
         }
+
+    def _said(self, text: str) -> str:
+        if self.noisy:
+            return f"{text} {len(self.seen)}"
+        return f"{text}?" if self.turned else text
+
+    def _scores(self, text: str) -> Any:
+        import numpy as np
+
+        raw = base64.b64decode(vector(text + "?" if self.turned else text))
+        scores = np.frombuffer(raw, "<f4") + np.float32(self.nudge)
+        output = {"name": "scores", "datatype": "FP32", "shape": [1, DIMENSION]}
+        if not self.binary:
+            return {"model_name": "m", "outputs": [{**output, "data": scores.tolist()}]}
+        raw = scores.astype("<f4").tobytes()
+        return Framed({"model_name": "m", "outputs": [{**output, "parameters": {"binary_data_size": len(raw)}}]}, raw)
+
+
+@dataclass(frozen=True)
+class Framed:
+    """An answer whose tensors follow its JSON."""
+
+    head: Any
+    raw: bytes
 
 
 def vector(text: str) -> str:
@@ -163,15 +212,36 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status, document = self._arm.respond(self._path, self._headers, self._body)
-        body = msgspec.json.encode(document)
+        if b'"stream":true' in self._body.replace(b" ", b"") and status == 200:
+            self._write(_EVENTS_HEAD)
+            script = self._arm.stream(self._arm.seen[-1].text)
+            asyncio.get_running_loop().call_later(script.first_s, self._event, script, 1)
+            return
+        content_type = "application/json"
+        if isinstance(document, Framed):
+            json_part = msgspec.json.encode(document.head)
+            body = json_part + document.raw
+            content_type = f"application/octet-stream\r\ninference-header-content-length: {len(json_part)}"
+        else:
+            body = msgspec.json.encode(document)
         more = "".join(f"{name}: {value}\r\n" for name, value in self._arm.headers.items())
         head = (
-            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{more}\r\n"
+            f"HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {len(body)}\r\n{more}\r\n"
         ).encode()
         if self._arm.delay_s and self._path.startswith("/v1/"):
             asyncio.get_running_loop().call_later(self._arm.delay_s, self._write, head + body)
         else:
             self._write(head + body)
+
+    def _event(self, script: Script, number: int) -> None:
+        if number == script.events and script.breaks:
+            self._transport.abort()
+            return
+        self._write(_EVENT)
+        if number == script.events:
+            self._write(b"0\r\n\r\n")
+        elif not self._transport.is_closing():
+            asyncio.get_running_loop().call_later(script.gap_s, self._event, script, number + 1)
 
     def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():

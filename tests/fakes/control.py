@@ -8,13 +8,13 @@ from typing import Any
 
 from fakes.gateway import FakeClock, FakeStore, FakeWorker, arm
 
-from gateway.core.compare.parity import ParityStats
 from gateway.core.plan import MetricId, MetricLimit, Plan, RuleParameters
 from gateway.core.snapshot import Ack, Pair, Report, Snapshot, ToWorker, WindowCounts
 from gateway.core.types import Count, Lane, Role, empty_tally, window_of
 from gateway.ports import ArmHealth, StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.conductor import Conductor, initial_snapshot
+from gateway.runtime.pairs import Found
 from gateway.runtime.replica import Replica
 
 PLAN = Plan(
@@ -77,8 +77,9 @@ class Stage:
         self.analyst.report(report)
 
 
-def no_compare(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
-    return None
+def no_compare(pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
+    found(None)
+    return True
 
 
 def stage(store: FakeStore | None = None, now: float = 1000.0) -> Stage:
@@ -88,7 +89,7 @@ def stage(store: FakeStore | None = None, now: float = 1000.0) -> Stage:
     replica = Replica(clock, initial_snapshot(arms, model="m", key_header=None, secret=b"s"))
     analyst = Analyst(no_compare, epoch=0, answer_timeout_s=10.0, now=clock.wall())
     conductor = Conductor(
-        clock=clock, store=store, replica=replica, analyst=analyst, arms=arms,
+        clock=clock, store=store, evidence=store, replica=replica, analyst=analyst, arms=arms,
         new_run_id=lambda: f"run{next(runs)}", secret_of=lambda run_id: run_id.encode().ljust(16, b"."),
     )  # fmt: skip
     worker = ObedientWorker("w0", replica=replica)

@@ -9,7 +9,7 @@ from gateway.core.findings import MetricRow, Rule, Verdict, VerdictName
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import Outcome, Rollout, Run, State
 
-LIMITS = {MetricId.LAT_P95: 400.0}
+LIMITS = {MetricId.LAT_P95: 400.0, MetricId.TTFT: 800.0, MetricId.ITL: 60.0}
 PLAN = Plan(
     rollout="demo",
     steps=(0, 1000, 5000, 10_000),

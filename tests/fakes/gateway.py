@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.events import JournalEntry
-from gateway.core.run import Rollout
+from gateway.core.run import Rollout, Run
 from gateway.core.snapshot import ArmSnapshot, Snapshot, ToWorker
 from gateway.core.types import Role
-from gateway.ports import JournalLine, StoreUnavailable
+from gateway.ports import EvidenceRow, JournalLine, StoreUnavailable
 
 
 @dataclass
@@ -29,7 +29,7 @@ class FakeClock:
 
 @dataclass
 class FakeStore:
-    """Keeps everything in lists. ``down = True`` makes every call raise StoreUnavailable."""
+    """State, journal and recording in lists. ``down = True`` makes every call raise StoreUnavailable."""
 
     down: bool = False
     rollout: Rollout = field(default_factory=Rollout)
@@ -38,6 +38,7 @@ class FakeStore:
     judge: dict[str, Any] | None = None
     asked: int = 0
     """How often a line of a decision was asked for."""
+    rows: list[EvidenceRow] = field(default_factory=list)
 
     def _check(self) -> None:
         if self.down:
@@ -69,6 +70,30 @@ class FakeStore:
     async def checkpoint(self, epoch: int, state: dict[str, Any]) -> None:
         self._check()
         self.judge = state
+
+    async def run(self, run_id: str) -> Run | None:
+        self._check()
+        runs = [rollout.run for rollout in self.saved if rollout.run is not None and rollout.run.run_id == run_id]
+        return runs[-1] if runs else None
+
+    async def record(self, rows: Sequence[EvidenceRow]) -> None:
+        self._check()
+        for row in rows:
+            places = [(each.run_id, each.part, each.position) for each in self.rows]
+            if (key := (row.run_id, row.part, row.position)) in places:
+                self.rows[places.index(key)] = row
+            else:
+                self.rows.append(row)
+
+    async def outline(self, run_id: str) -> tuple[int, list[EvidenceRow]]:
+        self._check()
+        mine = [row for row in self.rows if row.run_id == run_id]
+        return len(mine), [row for row in mine if row.position == 0]
+
+    async def tape(self, run_id: str, *, after: int, limit: int) -> list[tuple[int, EvidenceRow]]:
+        self._check()
+        mine = [(place, row) for place, row in enumerate(self.rows, 1) if row.run_id == run_id]
+        return [each for each in mine if each[0] > after][:limit]
 
     async def history(self, *, limit: int, run_id: str | None) -> list[JournalLine]:
         self._check()

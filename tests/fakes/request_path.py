@@ -1,11 +1,13 @@
 """The whole request path of a worker over pools and a clock in the test's hand."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from fakes.arms import FakeLeg, FakePool, HandClock, snapshot_of
 
+from gateway.core import split
 from gateway.core.leg import Outgoing
 from gateway.core.snapshot import ArmSnapshot, Pair
 from gateway.core.types import Count, Lane, Role
@@ -19,6 +21,8 @@ from gateway.runtime.writes import Writes
 
 HOLD: Final = 1000
 """Bytes up to which an answer is held."""
+DRAWN: Final = b"temperature 1"
+"""The body of a request that asks for text drawn at random."""
 
 
 class Stage:
@@ -56,6 +60,7 @@ class Stage:
             writes=self.writes,
             clock=self.clock,
             draw=lambda n: b"k" * n,
+            asks_to_draw=lambda path, body: body == DRAWN,
             answer_hold=HOLD,
         )
         self.follow(**changes)
@@ -73,13 +78,38 @@ class Stage:
         self.arms.apply(snapshot)
         assert self.routing.route is not None
         if new_epoch:
-            self.books.begin_epoch(snapshot.epoch, snapshot.window_s, self.routing.route.limits)
+            self.books.begin_epoch(
+                snapshot.epoch, snapshot.window_s, self.routing.route.limits, self.routing.route.stream_limits
+            )
 
-    def take(self, *, judged: bool = True, more: bool = False, key: bytes | None = None, **values: Any) -> LiveRequest:
-        outgoing = Outgoing(method="POST", target=b"/x", header_block=b"", body=b"body", length=4, more=more, epoch=1)
+    def take(
+        self,
+        *,
+        judged: bool = True,
+        more: bool = False,
+        key: bytes | None = None,
+        body: bytes = b"body",
+        length: int | None = 4,
+        copy_first: bool = False,
+        request_id: str = "",
+        **values: Any,
+    ) -> LiveRequest:
+        """``length`` is what the client said; it counts only while there is ``more``.
+
+        copy_first: without a ``request_id`` it gets one whose copy, if there is one, is sent before it.
+        """
+        outgoing = Outgoing(
+            method="POST",
+            target=b"/x",
+            header_block=b"",
+            body=body,
+            length=length if more else len(body),
+            more=more,
+            epoch=1,
+        )
         call = Call(
             path="/x",
-            request_id="r1",
+            request_id=request_id or self._id(key, copy_first=copy_first),
             key=key,
             deadline_s=values.pop("deadline_s", None),
             judged=judged,
@@ -88,6 +118,16 @@ class Stage:
         )
         assert self.routing.route is not None
         return self.proxy.take(call, self.routing.route)
+
+    def _id(self, key: bytes | None, *, copy_first: bool) -> str:
+        assert self.routing.route is not None
+        snapshot = self.routing.route.snapshot
+        return next(
+            id_
+            for id_ in map("r{}".format, itertools.count(1))
+            if split.sampled(snapshot.secret, snapshot.epoch, (key or b"") + id_.encode(), 5000, split.Purpose.ORDER)
+            is copy_first
+        )
 
     def pool(self, role: Role, lane: Lane = Lane.LIVE) -> FakePool:
         pool = self.arms.pool(role, lane)

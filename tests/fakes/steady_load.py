@@ -1,5 +1,6 @@
-"""A bounded open loop of embedding requests in a thread: counts answers, keeps the first unexpected one."""
+"""A bounded open loop of inference requests in a thread: counts answers, keeps the first unexpected one."""
 
+import itertools
 import threading
 import time
 from collections import Counter
@@ -9,14 +10,33 @@ import httpx
 
 
 class SteadyLoad:
-    """``rate`` requests a second until left, at most ``limit``. ``statuses`` counts what clients saw."""
+    """``rate`` requests a second until left, at most ``limit``. ``statuses`` counts what clients saw.
 
-    def __init__(self, url: str, *, rate: float = 60.0, clients: int = 4, limit: int = 20_000) -> None:
+    stream: ask for events.
+    infer: by the Open Inference Protocol, not as OpenAI embeddings.
+    tenants: so many take turns and name themselves in the header x-tenant (acme-0 and so on); 0: nobody does.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rate: float = 60.0,
+        clients: int = 4,
+        limit: int = 20_000,
+        tenants: int = 0,
+        stream: bool = False,
+        infer: bool = False,
+    ) -> None:
+        self._path = "/v2/models/m/infer" if infer else "/v1/embeddings"
+        self._infer = infer
         self._url, self._rate, self._limit = url, rate / clients, limit // clients
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(clients)]
         self.statuses: Counter[object] = Counter()
         self._lock = threading.Lock()
+        self._tenants, self._turn = tenants, itertools.count()
+        self._asked = {"stream": True} if stream else {}
 
     def __enter__(self) -> "SteadyLoad":
         for thread in self._threads:
@@ -37,9 +57,13 @@ class SteadyLoad:
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     return
                 due += 1.0 / self._rate
-                body = {"model": "m", "input": f"text {number} {i}"}
+                text = f"text {number} {i}"
+                body: dict[str, object] = {"model": "m", "input": text, **self._asked}
+                if self._infer:
+                    body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [text]}]}
+                headers = {"x-tenant": f"acme-{next(self._turn) % self._tenants}"} if self._tenants else {}
                 try:
-                    seen: object = client.post("/v1/embeddings", json=body).status_code
+                    seen: object = client.post(self._path, json=body, headers=headers).status_code
                 except httpx.HTTPError as error:
                     seen = type(error).__name__
                 with self._lock:

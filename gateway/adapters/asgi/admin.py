@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from litestar import Litestar, MediaType, Request, Response, get, post
@@ -18,6 +18,7 @@ from gateway.ports import StoreUnavailable
 from gateway.runtime.analyst import Analyst
 from gateway.runtime.case import present_case
 from gateway.runtime.conductor import Applied, Conductor
+from gateway.runtime.replay import CannotReplay, Replayer
 from gateway.runtime.replica import Replica
 from wire import admin
 
@@ -33,6 +34,7 @@ class Desk:
     conductor: Conductor
     analyst: Analyst
     replica: Replica
+    replayer: Replayer
     parse_plan: Callable[[dict[str, Any], str], tuple[Plan, str]]
     metrics: Callable[[], tuple[bytes, str]]
     draining: Callable[[], bool]
@@ -57,6 +59,7 @@ def build(desk: Desk) -> Litestar:
         exception_handlers={
             Refused: _refused,
             NotNow: _not_now,
+            CannotReplay: _cannot_replay,
             StoreUnavailable: _no_store,
             HTTPException: _http_error,
         },
@@ -121,7 +124,13 @@ def _reads(desk: Desk) -> list[Any]:
         case = await present_case(desk.conductor, desk.analyst)
         return views.explanation(case, explain(case))
 
-    return [status, history, explanation]
+    @post(admin.REPLAY_PATH, status_code=200)
+    async def replay(request: Rq) -> admin.Replay:
+        asked = _decode(await request.body(), admin.ReplayRequest)
+        plan = _parse_plan(desk, asked.plan)[0] if asked.plan is not None else None
+        return views.replay(await desk.replayer.replay(asked.run_id, plan=plan, until=asked.at))
+
+    return [status, history, explanation, replay]
 
 
 def _writes(desk: Desk) -> list[Any]:
@@ -129,11 +138,7 @@ def _writes(desk: Desk) -> list[Any]:
     async def start(request: Rq) -> admin.CommandResult:
         asked = _decode(await request.body(), admin.StartRequest)
         _require_reason(asked.reason, asked.who)
-        try:
-            plan, digest = desk.parse_plan(asked.plan, desk.name)
-        except PlanError as error:
-            refusal = admin.Refusal(error="the plan is refused", reason="plan", problems=error.problems)
-            raise Refused(422, refusal) from error
+        plan, digest = _parse_plan(desk, asked.plan)
         return views.command_result(await desk.conductor.start(plan, digest, who=asked.who, reason=asked.reason))
 
     @post("/v1/commands/{command:str}", status_code=200)
@@ -143,6 +148,14 @@ def _writes(desk: Desk) -> list[Any]:
         return views.command_result(await _perform(desk, command, asked))
 
     return [start, command]
+
+
+def _parse_plan(desk: Desk, document: dict[str, Any]) -> tuple[Plan, str]:
+    try:
+        return desk.parse_plan(document, desk.name)
+    except PlanError as error:
+        refusal = admin.Refusal(error="the plan is refused", reason="plan", problems=error.problems)
+        raise Refused(422, refusal) from error
 
 
 async def _perform(desk: Desk, command: str, asked: admin.CommandRequest) -> Applied:
@@ -195,6 +208,14 @@ def _refused(_: Rq, error: Refused) -> Response[admin.Refusal]:
 
 def _not_now(_: Rq, error: NotNow) -> Response[admin.Refusal]:
     return _answer(409, admin.Refusal(error=str(error), reason="not_now"))
+
+
+_REPLAY_STATUS: Final = {"busy": 409, "no_run": 404, "not_recorded": 404, "plan": 422}
+
+
+def _cannot_replay(_: Rq, error: CannotReplay) -> Response[admin.Refusal]:
+    refusal = admin.Refusal(error=str(error), reason=error.reason, problems=error.problems)
+    return _answer(_REPLAY_STATUS[error.reason], refusal)
 
 
 def _no_store(_: Rq, error: StoreUnavailable) -> Response[admin.Refusal]:

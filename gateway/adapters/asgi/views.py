@@ -1,13 +1,21 @@
 """The rollout as the admin API shows it: core values in, wire structs out."""
 
+from dataclasses import asdict
+
 from gateway.core.explain import Case, Explained
 from gateway.core.histogram import Histogram
+from gateway.core.outlook import told
 from gateway.core.run import Outcome, Rollout, Run, State
 from gateway.core.types import Count, Lane, Role
 from gateway.core.verdict import MetricRow, Verdict
 from gateway.ports import JournalLine
-from gateway.runtime.analyst import Analyst, live_requests
+from gateway.runtime.analyst import Analyst
+from gateway.runtime.books import NOISE
 from gateway.runtime.conductor import Applied, Conductor
+from gateway.runtime.counted import live_requests
+from gateway.runtime.figures import noise_figures, paired_figures
+from gateway.runtime.playback import Seen
+from gateway.runtime.replay import Replayed
 from gateway.runtime.replica import Replica
 from wire import admin
 
@@ -37,10 +45,14 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
         run=run_view(rollout, analyst) if rollout.run is not None else None,
         verdict=verdict_view(verdict, now) if verdict is not None else None,
         parity=_parity(analyst, final is not None),
+        paired=_paired(analyst, final is not None),
+        noise=_noise(analyst, final is not None),
         control={
             "waiting_for": waiting,
             "judge_age_s": round(now - analyst.last_look, 3),
             "late_events": analyst.evidence.late_events,
+            "incomplete_windows": analyst.evidence.incomplete_windows,
+            "evidence_left_out": analyst.tape.left_out,
             "copies": analyst.copies,
         },
     )
@@ -116,7 +128,16 @@ def run_view(rollout: Rollout, analyst: Analyst) -> admin.RunView:
         live_complete=live is not None and since == run.judged_from,
         overrides=[f"step {each.step + 1} by {each.who}" for each in run.overrides],
         time_to_zero_ms=_ms(run.time_to_zero_s),
+        outlook=_outlook(run),
+        longest_step_s=run.longest_step_s,
     )
+
+
+def _outlook(run: Run) -> admin.OutlookView | None:
+    found = run.outlook
+    if found is None:
+        return None
+    return admin.OutlookView(rate=found.rate, step_s=list(found.step_s), horizon_s=found.horizon_s, text=told(run))
 
 
 def _live(run: Run, analyst: Analyst) -> tuple[int | None, float | None]:
@@ -139,6 +160,11 @@ def verdict_view(verdict: Verdict, now: float) -> admin.VerdictView:
         missing=list(verdict.missing),
         notes=list(verdict.notes),
         to_go_s=verdict.to_go_s,
+        strata=[
+            admin.StratumView(name=each.name, evidence=each.evidence, metrics=[_row(row) for row in each.rows])
+            for each in verdict.strata
+        ],
+        stratum=verdict.stratum,
     )
 
 
@@ -160,14 +186,46 @@ def _row(row: MetricRow) -> admin.MetricView:
 
 
 def _parity(analyst: Analyst, ended: bool) -> admin.ParityView:
-    stats = analyst.final.parity if ended and analyst.final else analyst.parity
+    final = analyst.final if ended else None
+    stats = final.parity if final else analyst.parity
+    not_compared = final.not_compared if final else analyst.pairs.not_compared
     return admin.ParityView(
         pairs=stats.pairs,
         bad=stats.bad,
         min_cosine=stats.min_cosine,
         max_abs=stats.max_abs,
-        shed=sum(n for key, n in analyst.copies.items() if key.partition(":")[2] in NEVER_COMPARED),
+        shed=sum(n for key, n in analyst.copies.items() if _is_shed(*key.split(":"))),
         worst=stats.sentence(),
+        fields=[
+            admin.FieldView(
+                content=content,
+                field=field,
+                pairs=seen.pairs,
+                bad=seen.bad,
+                kinds={str(kind): n for kind, n in sorted(seen.kinds.items())},
+                figures={str(figure): value for figure, value in sorted(seen.figures.items())},
+            )
+            for (content, field), seen in sorted(stats.fields.items())
+        ],
+        not_compared={str(why): n for why, n in sorted(not_compared.items())},
+    )
+
+
+def _is_shed(direction: str, fate: str) -> bool:
+    """What the noise floor lost is no pair of the two arms."""
+    return direction != NOISE and fate in NEVER_COMPARED
+
+
+def _paired(analyst: Analyst, ended: bool) -> admin.PairedView:
+    shown = analyst.final if ended and analyst.final else analyst
+    found = paired_figures(shown.paired, shown.evidence.width_s)
+    return admin.PairedView(**asdict(found), text=found.sentence)
+
+
+def _noise(analyst: Analyst, ended: bool) -> admin.NoiseView:
+    found = noise_figures(analyst.final.floor if ended and analyst.final else analyst.floor)
+    return admin.NoiseView(
+        wanted=found.wanted, pairs=found.pairs, bad=found.bad, in_noise=found.in_noise, text=found.sentence
     )
 
 
@@ -233,3 +291,41 @@ def command_result(applied: Applied) -> admin.CommandResult:
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 3)
+
+
+def replay(found: Replayed) -> admin.Replay:
+    """A run, judged again."""
+    return admin.Replay(
+        run_id=found.run.run_id,
+        plan_digest=found.run.plan_digest,
+        other_plan=found.plan.preset if found.plan is not None else None,
+        windows=found.windows,
+        changes=[_replayed(seen) for seen in found.changes],
+        final=_replayed(found.final) if found.final is not None else None,
+        decisions=[
+            admin.ReplayedDecision(
+                at=decision.at,
+                kind=decision.kind,
+                text=decision.text,
+                differs=None if decision.differs is None else list(decision.differs),
+            )
+            for decision in found.decisions
+        ],
+        same=found.same,
+        holes=found.holes,
+        notes=found.notes,
+        left_out=found.left_out,
+    )
+
+
+def _replayed(seen: Seen) -> admin.ReplayedVerdict:
+    verdict = seen.verdict
+    return admin.ReplayedVerdict(
+        at=seen.at,
+        weight=seen.weight,
+        verdict=verdict.name.value,
+        reason=verdict.reason,
+        metric=str(verdict.metric) if verdict.metric else None,
+        evidence=verdict.evidence,
+        text=verdict.text,
+    )

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gateway.core.compare.framing import HEADER, framed_type
 from gateway.core.leg import Head, Headers, Outgoing
 from gateway.core.snapshot import ArmSnapshot
 from wire import headers as names
@@ -43,6 +44,7 @@ def _authority(arm: ArmSnapshot) -> str:
 def read_head(status: int, headers: Headers) -> tuple[Head, bool]:
     """The head, and whether the body comes in chunks."""
     content_type, length, compiles, compiled, encoded, chunked = "", None, 0, b"", False, False
+    json_length = None
     for name, value in headers:
         if name == b"content-length":
             length = int(value)  # the parser has refused what is no number
@@ -52,17 +54,22 @@ def read_head(status: int, headers: Headers) -> tuple[Head, bool]:
             chunked = True
         elif name == b"content-encoding":
             encoded = value.strip().lower() not in (b"", b"identity")
+        elif name == _JSON_LENGTH:
+            json_length = value.decode("latin-1")
         elif name == _COMPILES:
             compiles = int(value) if value.isdigit() and len(value) < 10 else 0
         elif name == _COMPILED:
             compiled = value
     event_stream = content_type.split(";", 1)[0].strip().lower() == "text/event-stream"
+    if json_length is not None:
+        content_type = framed_type(content_type, json_length)
     shapes = names.parse_compiled(compiled.decode("latin-1")) if compiles > 0 else ()
     return Head(status, headers, content_type, length, compiles, event_stream, encoded, shapes), chunked
 
 
 _EPOCH: Final = names.EPOCH.encode()
 _DEADLINE: Final = names.DEADLINE_MS.encode()
+_JSON_LENGTH: Final = HEADER.encode()
 _COMPILES: Final = names.COMPILES.encode()
 _COMPILED: Final = names.COMPILED.encode()
 _SHADOW_LINE: Final = names.SHADOW.encode() + b": 1\r\n"

@@ -10,7 +10,8 @@ from typing import Final
 from gateway.core.explain.case import START, Case, ms, name, quoted, request_id
 from gateway.core.explain.facts import outside_percentiles
 from gateway.core.figures import Figures, PairFigures, Percentiles
-from gateway.core.plan import LATENCY, MetricId
+from gateway.core.findings import share_of
+from gateway.core.plan import LATENCY, STREAM, MetricId
 
 ROUNDING: Final = 0.9
 """A cosine below it comes from no rounding: bfloat16 against float32 was measured at 0.998."""
@@ -61,6 +62,8 @@ def _change(case: Case) -> Change:
         return _different(case)
     if metric == MetricId.REFUSED:
         return _refusing()
+    if metric in STREAM:
+        return _streaming(MetricId(metric))
     return _compiling(case)
 
 
@@ -136,13 +139,13 @@ def _different(case: Case) -> Change:
                 one="the candidate's catalogue (the shape or limit that one arm refuses)",
                 keep="plan, traffic, model, dtype",
             )
-        case "shape":
+        case "shape" | "dtype" | "missing_field" | "unexpected_field" | "undecodable":
             return Change(
                 look=f"The answers do not have the same form. {_alone(pairs)}",
-                one="the candidate's output (dimension, pooling, encoding)",
+                one="the candidate's output (dimension, pooling, encoding, fields)",
                 keep="plan, traffic, dtype, catalogue",
             )
-        case "nan":
+        case "nan" | "infinity":
             return Change(
                 look=(
                     "An answer holds values that are no finite numbers, or only zeros; Detail names the arm. If it is"
@@ -150,6 +153,16 @@ def _different(case: Case) -> Change:
                 ),
                 one="the candidate's dtype",
                 keep="plan, traffic, model, matmul precision",
+            )
+        case _ if case.figures is not None and case.figures.noise.in_noise:
+            noise = case.figures.noise
+            return Change(
+                look=(
+                    f"The baseline disagrees with itself, too: in {share_of(noise.bad, noise.pairs)} pairs, more than"
+                    " the plan lets differ. No candidate passes that, so these pairs tell nothing of this one."
+                ),
+                one="the plan's tolerance, to one above the baseline's own noise, or what makes its answers vary",
+                keep="traffic, model, dtype",
             )
         case _:
             return _far_or_near(case, pairs)
@@ -210,6 +223,38 @@ def _refusing() -> Change:
         one="the candidate's catalogue: add the shapes that the traffic has",
         keep="plan, traffic, model, dtype",
     )
+
+
+def _streaming(metric: MetricId) -> Change:
+    match metric:
+        case MetricId.TTFT:
+            return Change(
+                look=(
+                    "Streams begin late. Compare the candidate's queue with its prefill: if short prompts begin as late"
+                    " as long ones it is the queue, if the wait grows with the prompt it is the prefill."
+                ),
+                one="the one of these that grew; for the queue the candidate's capacity",
+                keep="plan, traffic, model, dtype",
+            )
+        case MetricId.ITL:
+            return Change(
+                look=(
+                    "Streams stutter once they have begun. Run one stream alone against the candidate: smooth means"
+                    " that streams disturb each other (batch size, prefill between decode steps), stuttering means the"
+                    " decode step or what buffers its output."
+                ),
+                one="the one of these that the test shows, on the candidate alone",
+                keep="plan, traffic, model, dtype",
+            )
+        case _:
+            return Change(
+                look=(
+                    "The candidate ends streams before they are complete. Read its log at the time of the rollback: a"
+                    " process that died, a time limit on answers, a proxy in front of it that closes idle connections."
+                ),
+                one="the cause that the log names, on the candidate alone",
+                keep="plan, traffic, model, catalogue",
+            )
 
 
 def _compiling(case: Case) -> Change:

@@ -7,10 +7,11 @@ from typing import Final
 
 from gateway.core.figures import Figures
 from gateway.core.findings import MetricRow, Verdict
-from gateway.core.plan import LATENCY, MetricId
+from gateway.core.plan import LATENCY, STREAM, MetricId
 from gateway.core.run import Rollout, Run
+from gateway.core.strata import in_requests
 
-LABELS: Final = ("Seen", "Limit", "Baseline", "Samples", "Rule", "Detail", "Clients", "Zero", "Missing")
+LABELS: Final = ("Seen", "Limit", "Baseline", "Samples", "Rule", "Detail", "Clients", "Zero", "Expected", "Missing")
 """Of the facts, in the order in which they stand."""
 NOT_MEASURED: Final = "not measured"
 LONGEST_QUOTE: Final = 300
@@ -53,9 +54,12 @@ class Case:
         return self.rollout.run
 
     def row(self, metric: str | None) -> MetricRow | None:
-        """The verdict's row of ``metric``; None when it has none."""
-        rows = self.verdict.rows if self.verdict else ()
-        return next((row for row in rows if row.metric == metric), None)
+        """The verdict's row of ``metric``, in the class of requests that it is about; None when it has none."""
+        return self.verdict.row(metric) if self.verdict else None
+
+    def where(self, metric: str | None) -> str:
+        """`` in requests above 4096 B``; empty where the row is of all requests."""
+        return in_requests(self.verdict.stratum_of(metric)) if self.verdict else ""
 
     @property
     def since(self) -> str:
@@ -142,6 +146,8 @@ def events(metric: MetricId) -> str:
     """What is counted for a metric."""
     if metric is MetricId.PARITY:
         return "compared pairs"
+    if metric in STREAM:
+        return "candidate streams"
     return "candidate answers" if metric in LATENCY else "candidate requests"
 
 
@@ -154,5 +160,11 @@ def is_bad(row: MetricRow) -> str:
             return "were refused although the baseline serves them"
         case MetricId.PARITY:
             return "disagree"
+        case MetricId.STREAM_BROKEN:
+            return "were broken off by it"
+        case MetricId.TTFT:
+            return f"had their first event later than {row.limit_ms or 0.0:g} ms"
+        case MetricId.ITL:
+            return f"had more than 5 % of their gaps longer than {row.limit_ms or 0.0:g} ms"
         case _:
             return f"took longer than {row.limit_ms or 0.0:g} ms"

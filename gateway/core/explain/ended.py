@@ -59,7 +59,16 @@ def _judged_headline(case: Case, run: Run) -> str:
         return f"{start} by the rule {run.rule}."
     may = "may be" if row.metric is MetricId.REFUSED else "may"
     share = percent(row.k_c / row.n_c)
-    return f"{start}: {share} of the {events(row.metric)} {is_bad(row)}, {percent(row.allowed)} {may}."
+    what = f"{events(row.metric)}{case.where(row.metric)}"
+    return f"{start}: {share} of the {what} {is_bad(row)}, {percent(row.allowed)} {may}{_but_for_the_gate(case, row)}."
+
+
+def _but_for_the_gate(case: Case, row: MetricRow) -> str:
+    """Why a share within the limit is too much."""
+    gate = case.run.plan.rule.relative
+    if gate is None or not row.n_b or row.k_c > row.allowed * row.n_c or not facts.is_controlled(case, row):
+        return ""
+    return f", but no more than {gate:g} times the baseline's {percent(row.k_b / row.n_b)} (relative gate)"
 
 
 def _origin(run: Run) -> str:

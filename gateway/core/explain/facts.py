@@ -1,17 +1,27 @@
 """The labelled facts of a judged metric: what was seen, the limit, the baseline's number, the samples, the rule."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from gateway.core.explain.case import NOT_MEASURED, Case, Fact, events, is_bad, ms, plain, quoted, request_id, seconds
-from gateway.core.figures import Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, Verdict, percent, share_of, waited_text
+from gateway.core.figures import ArmFigures, PairFigures, Percentiles
+from gateway.core.findings import (
+    BreakerCounts,
+    CompileCounts,
+    MetricRow,
+    Verdict,
+    gate_sentence,
+    percent,
+    share_of,
+    waited_text,
+)
 from gateway.core.plan import HAS_CONTROL, LATENCY, MetricId, Plan
-from gateway.core.types import FULL_WEIGHT
+from gateway.core.types import Phase
 
 
 def of_row(case: Case, row: MetricRow) -> Iterator[Fact]:
     """Seen, limit, baseline and samples of one metric in the present step."""
-    what = events(row.metric)
+    what = events(row.metric) + case.where(row.metric)
     if row.n_c:
         yield Fact(label="Seen", text=f"{share_of(row.k_c, row.n_c)} {what} {is_bad(row)}.")
     else:
@@ -31,20 +41,36 @@ def _limit(case: Case, row: MetricRow) -> str:
             limit = f"At most {allowed} may be refused."
         case MetricId.PARITY:
             limit = f"At most {allowed} of the pairs may disagree. {_tolerance(case)}"
+        case MetricId.STREAM_BROKEN:
+            limit = f"At most {allowed} may be broken off."
+        case MetricId.TTFT:
+            limit = f"At most {allowed} may have their first event later than {row.limit_ms or 0.0:g} ms."
+        case MetricId.ITL:
+            limit = f"At most {allowed} may have more than 5 % of their gaps longer than {row.limit_ms or 0.0:g} ms."
         case _:
             limit = f"At most {allowed} may take longer than {row.limit_ms or 0.0:g} ms."
-    if _is_controlled(case, row) and row.n_b and row.k_b / row.n_b > row.allowed:
+    if not is_controlled(case, row):
+        return limit
+    limit += gate_sentence(case.run.plan.rule.relative)
+    if row.n_b and row.k_b / row.n_b > row.allowed:
         return f"{limit} The baseline is above that itself, which raises what the candidate is held to."
     return limit
 
 
-def _is_controlled(case: Case, row: MetricRow) -> bool:
-    run = case.run
-    return HAS_CONTROL[row.metric] and (run.plan.control_at_full or run.step_weight != FULL_WEIGHT)
+def is_controlled(case: Case, row: MetricRow) -> bool:
+    """The candidate is compared with the baseline in this metric."""
+    return HAS_CONTROL[row.metric] and case.run.has_control
 
 
 def _tolerance(case: Case) -> str:
-    policy = case.run.plan.parity
+    plan = case.run.plan
+    if plan.policy is not None:
+        kinds = ", ".join(kind for kind, _ in plan.policy.kinds)
+        return (
+            f"A pair disagrees when a field breaks its rule in the plan's `compare` ({kinds}), or when one arm answers"
+            " and the other refuses."
+        )
+    policy = plan.parity
     if policy is None:
         return "The plan says not when a pair disagrees."
     max_abs = "" if policy.max_abs is None else f", above a difference of {policy.max_abs:g}"
@@ -61,6 +87,12 @@ def _baseline(case: Case, row: MetricRow) -> str:
             return "0, by definition: only what the baseline then served counts as refused."
         case MetricId.ERROR:
             return f"{share_of(row.k_b, row.n_b)} failed." if row.n_b else "None counted."
+        case MetricId.STREAM_BROKEN:
+            return f"{share_of(row.k_b, row.n_b)} were broken off." if row.n_b else "None counted."
+        case MetricId.TTFT:
+            return f"{share_of(row.k_b, row.n_b)} began later." if row.n_b else "None counted."
+        case MetricId.ITL:
+            return f"{share_of(row.k_b, row.n_b)} had more." if row.n_b else "None counted."
         case _:
             own = f"{share_of(row.k_b, row.n_b)} took longer." if row.n_b else "None counted."
             return f"{own} {_both_p95(case)}"
@@ -102,7 +134,8 @@ def _samples(case: Case, row: MetricRow) -> str:
     baseline = "" if row.metric is MetricId.PARITY else f", {row.n_b:,} of the baseline"
     windows = f"{row.windows} window{'' if row.windows == 1 else 's'} of {window_s:g} s"
     lanes = "" if row.metric is MetricId.PARITY else f" ({_lanes(case)})"
-    return f"{row.n_c:,} {events(row.metric)}{lanes} in {windows}{baseline}. {step_age(case)}"
+    what = f"{events(row.metric)}{case.where(row.metric)}"
+    return f"{row.n_c:,} {what}{lanes} in {windows}{baseline}. {step_age(case)}"
 
 
 def _lanes(case: Case) -> str:
@@ -171,6 +204,8 @@ def needed(verdict: Verdict, plan: Plan) -> str:
 def detail(case: Case, metric: str | None) -> Iterator[Fact]:
     """What else belongs to the metric, who passed a step, what is declared to differ, and what the judge noted."""
     parts = [*_of_metric(case, metric)]
+    if case.figures is not None and (latency := case.figures.paired.sentence):
+        parts.append(f"Latency of {latency}.")
     if case.gap:
         parts.append(f"The numbers behind this are not at hand: {case.gap}.")
     if declared := case.run.plan.declared_differences:
@@ -188,7 +223,10 @@ def _of_metric(case: Case, metric: str | None) -> Iterator[str]:
     if metric == MetricId.ERROR:
         arm, breaker = figures.candidate, case.verdict.breaker if case.verdict else None
         if breaker is None or not breaker.worker:  # counted a window later than a worker's breaker sees it
-            yield f"{arm.failed:,} failed and {arm.unavailable:,} found the candidate unavailable {case.since}."
+            yield (
+                f"{arm.failed:,} failed{_phases(arm)} and {arm.unavailable:,} found the candidate unavailable"
+                f" {case.since}."
+            )
     elif metric == "recompile":
         shapes = case.verdict.compiles.shapes if case.verdict and case.verdict.compiles else figures.shapes
         yield f"Compiled: {', '.join(shapes)}." if shapes else "The candidate does not name the shapes."
@@ -207,6 +245,21 @@ def _of_metric(case: Case, metric: str | None) -> Iterator[str]:
             )
 
 
+_HOW_FAR: Final = {
+    Phase.CONNECT: "without a connection",
+    Phase.FIRST_BYTE: "before the first byte of an answer",
+    Phase.BODY: "in mid-answer",
+    Phase.STATUS: "with a status of 5xx or 429",
+}
+
+
+def _phases(arm: ArmFigures) -> str:
+    """`` (38 without a connection, 2 in mid-answer)``, the most frequent first; empty where nothing is known of it."""
+    known = [(n, how) for phase, how in _HOW_FAR.items() for name, n in arm.phases if name == phase]
+    told = ", ".join(f"{n:,} {how}" for n, how in sorted(known, key=lambda found: -found[0]))
+    return f" ({told})" if told else ""
+
+
 def _with_count(seen: Percentiles) -> str:
     return f"{ms(seen.p50)} ({seen.count:,} answers)"
 
@@ -217,10 +270,25 @@ def _of_pairs(case: Case) -> Iterator[str]:
     pairs, policy = case.figures.pairs, case.run.plan.parity
     kinds = ", ".join(f"{n:,} {plain(kind)}" for kind, n in pairs.kinds)
     bad = f"{pairs.bad:,} disagree ({kinds})" if kinds else "none disagrees"
+    if policy is None and pairs.min_cosine is None:  # a policy of labels or texts has no cosine to show
+        yield f"Of all {pairs.pairs:,} pairs {case.since} {bad}."
+    else:
+        yield _with_cosine(case, pairs, bad)
+    for field in pairs.fields:
+        seen = ", ".join(f"{n:,} {plain(kind)}" for kind, n in field.kinds)
+        worst = ", ".join(f"{plain(name)} {value:.6g}" for name, value in field.figures)
+        yield (
+            f"Field {quoted(field.field)} of {plain(field.content)}: {field.bad:,} of {field.pairs:,} pairs disagree"
+            f" ({seen}){f', at worst {worst}' if worst else ''}."
+        )
+    if pairs.worst:
+        yield f"Worst: request {request_id(pairs.worst_id)}: {quoted(pairs.worst)}."
+
+
+def _with_cosine(case: Case, pairs: PairFigures, bad: str) -> str:
+    policy = case.run.plan.parity
     cosine = NOT_MEASURED if pairs.min_cosine is None else f"{pairs.min_cosine:.6g}"
     largest = ""
     if policy is not None and policy.max_abs is not None:
         largest = f", largest difference {NOT_MEASURED if pairs.max_abs is None else f'{pairs.max_abs:.3g}'}"
-    yield f"Of all {pairs.pairs:,} pairs {case.since} {bad}; smallest cosine {cosine}{largest}."
-    if pairs.worst:
-        yield f"Worst: request {request_id(pairs.worst_id)}: {quoted(pairs.worst)}."
+    return f"Of all {pairs.pairs:,} pairs {case.since} {bad}; smallest cosine {cosine}{largest}."

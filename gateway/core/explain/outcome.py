@@ -76,9 +76,7 @@ def _when(case: Case) -> str:
     if to_go_s is None:
         return ""
     told = f" At present traffic and answers all of it is met in about {seconds(to_go_s)}"
-    plan = case.run.plan
-    longest_s = plan.max_step_s + (plan.bake_s if case.run.is_last_step else 0.0)
-    left_s = case.run.step_since + longest_s - case.now
+    left_s = case.run.step_since + case.run.longest_step_s - case.now
     if to_go_s <= left_s:
         return f"{told}."
     return (

@@ -1,11 +1,14 @@
 """A run that is open: what it waits for, what was counted so far, what a person may do."""
 
+from collections.abc import Iterator
+
 from gateway.core.explain import facts
 from gateway.core.explain.case import ROLLBACK, Case, Explained, Fact, explained, name, quoted, seconds, weight
 from gateway.core.explain.ended import weakest
 from gateway.core.explain.outcome import clients, missing, overridden
 from gateway.core.explain.waiting import RESUME, Waiting, waiting
 from gateway.core.findings import VerdictName
+from gateway.core.outlook import told
 from gateway.core.run import State
 
 
@@ -17,6 +20,7 @@ def validating(case: Case) -> Explained:
         Fact(label="Seen", text="No request of this run yet; the candidate gets none before gate 1 has passed."),
         Fact(label="Rule", text="gate 1: both arms ready, then what they say of themselves is compared."),
         *facts.detail(case, None),
+        *_expected(case),
         Fact(label="Missing", text=f"{said}."),
     ]
     then = f"Wait while that comes up, or look at the log of the arm that is named. {ROLLBACK} ends the run."
@@ -34,7 +38,7 @@ def running(case: Case) -> Explained:
     else:
         nothing = Fact(label="Seen", text="Nothing has been judged yet in this step.")
         found = [nothing, Fact(label="Samples", text=facts.step_age(case))]
-    found += [_rule(case, held), *facts.detail(case, metric), *clients(case, metric), *missing(case)]
+    found += [_rule(case, held), *facts.detail(case, metric), *clients(case, metric), *_expected(case), *missing(case)]
     shapes = case.figures.shapes if case.figures else ()
     match state:
         case State.PAUSED:
@@ -44,6 +48,12 @@ def running(case: Case) -> Explained:
             return explained(_held(case), found, _after_held(case), shapes)
         case _:
             return explained(f"{_where(case)}: {held.short}.", found, held.then, shapes)
+
+
+def _expected(case: Case) -> Iterator[Fact]:
+    """What the traffic promised when the run was started."""
+    if text := told(case.run):
+        yield Fact(label="Expected", text=text)
 
 
 def _rule(case: Case, held: Waiting) -> Fact:
@@ -75,10 +85,9 @@ def _paused(case: Case) -> str:
 
 def _held(case: Case) -> str:
     run = case.run
-    longest = run.plan.max_step_s + (run.plan.bake_s if run.is_last_step else 0.0)
     return (
         f"Held at {weight(case.rollout.weight)}: step {run.step + 1} of {len(run.plan.steps)} was not settled within"
-        f" {seconds(longest)}. The weight stays until a person decides."
+        f" {seconds(run.longest_step_s)}. The weight stays until a person decides."
     )
 
 

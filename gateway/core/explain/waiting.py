@@ -48,6 +48,18 @@ _HOLDS: Final = {
         "While the baseline is beyond the limit itself, nothing is proven about the candidate.",
         "Look at the baseline first. The candidate waits meanwhile.",
     ),
+    "noise_floor": (
+        "the tolerance lies in the baseline's own noise",
+        "The baseline disagrees with itself in more pairs than the plan lets differ, so no pair of the arms tells a"
+        " fault of the candidate.",
+        f"Start a new run with a tolerance above that noise (`Missing` has the figures), or make the baseline's answers"
+        f" repeatable; in this run nothing is loosened. {ROLLBACK} ends it.",
+    ),
+    "too_few_keys": (
+        "too few keys, or one too heavy",
+        "Requests are split by a key, and with few keys or a dominant one the arms differ by luck alone.",
+        "Wait for more keys, or leave `key` out of the gateway's configuration: requests are then drawn one by one.",
+    ),
     "refused_unchecked": (
         "refusals nobody could check",
         "The candidate refused requests that could not be put to the baseline, so nobody knows who is right.",

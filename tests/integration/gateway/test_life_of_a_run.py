@@ -79,6 +79,26 @@ def test_a_refusal_of_what_the_baseline_serves_is_booked_and_the_client_gets_the
         assert next(a for a in g.status().arms if a.role == "candidate").failed == 0
 
 
+def test_requests_are_judged_by_class_where_the_plan_says_so(tmp_path: Path) -> None:
+    """From the client's body to the status: each request in the table of its class, and both in the whole."""
+    with ArmServer() as baseline, ArmServer(dtype="bfloat16") as candidate, gateway(tmp_path, baseline, candidate) as g:
+        g.run_plan(**{**FAST, "steps": [100], "strata": {"by": "body_bytes", "edges": [512, 4096]}})
+        g.wait_judging()
+        for text in ("short", "long" * 2000, "longer" * 2000):
+            body = {"model": "m", "input": text}
+            assert httpx.post(g.data_url + "/v1/embeddings", json=body, trust_env=False).status_code == 200
+
+        def answered() -> dict[str, int]:
+            verdict = g.status().verdict
+            found = (
+                {s.name: {m.metric: m.candidate_events for m in s.metrics} for s in verdict.strata} if verdict else {}
+            )
+            return {name: events["error"] for name, events in found.items()}
+
+        expected = {"up to 512 B": 1, "513 to 4096 B": 0, "above 4096 B": 2}
+        wait_until(lambda: answered() == expected, "every request in its class")
+
+
 @pytest.mark.parametrize(
     "garbage",
     [

@@ -314,6 +314,62 @@ def test_a_stream_that_breaks_is_broken_off_visibly() -> None:
     run(scenario())
 
 
+def test_a_stream_is_timed_as_its_bytes_come_in() -> None:
+    """First event, gaps and end of a stream, by a real worker: one late gap of two is more than 1 in 20."""
+
+    async def scenario() -> None:
+        async def events(seen: Seen, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            for pause_s in (0.3, 0.3, 0.05):
+                await asyncio.sleep(pause_s)
+                writer.write(b"9\r\ndata: 1\n\n\r\n")
+            await asyncio.sleep(0.05)
+            writer.write(b"0\r\n\r\n" if b'"n": 1}' in seen.body else b"zz\r\n")
+
+        limits = {"stream_limits_ms": (200.0, 200.0)}
+        async with canary(says(), events, weight=10_000, **limits) as (gateway, _, _):
+            assert len((await gateway.ask({"model": "m", "stream": True, "n": 1})).body) == 27
+            with pytest.raises(asyncio.IncompleteReadError):
+                await gateway.ask({"model": "m", "stream": True, "n": 2})
+            await gateway.settled()
+            counts = (Count.TTFT_N, Count.TTFT_BAD, Count.ITL_N, Count.ITL_BAD, Count.STREAMS, Count.STREAMS_BROKEN)
+            assert [gateway.count(CANDIDATE, LIVE, count) for count in counts] == [2, 2, 2, 2, 2, 1]
+            assert gateway.count(CANDIDATE, LIVE, Count.LAT95_N) == 0
+
+    run(scenario())
+
+
+def test_a_client_that_reads_a_stream_slowly_charges_nobody() -> None:
+    """The arm is always ready to go on, so every long gap is the client's."""
+
+    async def scenario() -> None:
+        size, events, done = 512 * 1024, 100, asyncio.Event()
+
+        async def fast(seen: Seen, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            event = b"data: " + b"x" * (size - 8) + b"\n\n"
+            for _ in range(events):
+                writer.write(b"%x\r\n%b\r\n" % (size, event))
+                await writer.drain()
+            writer.write(b"0\r\n\r\n")
+            done.set()
+
+        limits = {"stream_limits_ms": (5000.0, 15.0)}
+        async with canary(says(), fast, weight=10_000, **limits) as (gateway, _, _), gateway.client() as client:
+            await client.send("POST", "/v1/embeddings", b'{"model":"m","input":"a","stream":true}', {})
+            assert (await client.head())[0] == 200
+            waited = 0
+            while await client.chunk():
+                waited += not done.is_set()
+                await asyncio.sleep(0.03)
+            assert waited > events / 4, "the arm was never made to wait"
+            await gateway.settled()
+            counts = (Count.TTFT_BAD, Count.ITL_BAD, Count.STREAMS, Count.STREAMS_BROKEN)
+            assert [gateway.count(CANDIDATE, LIVE, count) for count in counts] == [0, 0, 1, 0]
+
+    run(scenario())
+
+
 def test_a_slow_client_makes_the_arm_wait() -> None:
     """A large answer is not piled up in the gateway: the arm's writes stall until the client reads."""
 

@@ -17,6 +17,7 @@ def hand_made(seconds: int = 60) -> Stream:
     return Stream(
         seconds=seconds,
         arrival=row(1.0, 2.0, 3.0, 9.5, 9.9),
+        size=np.asarray([0, 1, 3, 3, 1], dtype=np.int8),
         ms=np.stack([row(40, 60, 120, 10, 10), row(60, 110, 10, 10, 4000)]),
         error_rate=np.full((2, 5), 0.5),
         error_draw=np.stack([row(0.9, 0.9, 0.9, 0.9, 0.9), row(0.9, 0.9, 0.9, 0.1, 0.9)]),
@@ -55,6 +56,14 @@ def test_without_copies_only_live_requests_are_left(traffic: Traffic) -> None:
     assert counts.error[0].tolist() == [3, 1, 2, 0]
     assert counts.latency[0, 2].tolist() == [2, 1, 2, 0]
     assert counts.parity[0].tolist() == [0, 0]
+
+
+def test_each_request_is_counted_in_its_size_alone(traffic: Traffic) -> None:
+    """What the sizes have adds up to what there is."""
+    by_size = [windows(traffic.of_size(size)) for size in range(4)]
+    assert [counts.error[0].tolist() for counts in by_size] == [[1, 0, 0, 0], [2, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0]]
+    for name in ("latency", "error", "parity", "answered", "seconds"):
+        assert (sum(getattr(counts, name) for counts in by_size) == getattr(windows(traffic), name)).all()
 
 
 def test_a_window_is_complete_when_its_last_answer_is_in(traffic: Traffic) -> None:

@@ -113,3 +113,27 @@ def test_spells_of_one_arm_last_longer_than_windows_only_on_the_stream_that_is_m
 
     assert carried("spells") > 0.2
     assert carried("spells") > 2.0 * carried("default")
+
+
+def test_bursts_of_errors_outlast_windows_only_on_the_stream_that_is_made_of_them() -> None:
+    """Of the bursts of errors under way, half still are 10 s later where they come in fits, and few by default."""
+
+    def carried(kind: str) -> float:
+        under_way = still = 0
+        for seed in range(4):
+            stream = draw(kind, seed, 8 * HOUR_S, rate=5.0)
+            rate = stream.error_rate[CANDIDATE]
+            broken = rate > rate.min()
+            later = np.searchsorted(stream.arrival, stream.arrival + 10.0)
+            known = later < rate.size
+            under_way += int(broken[known].sum())
+            still += int((broken[known] & broken[later[known]]).sum())
+        return still / under_way
+
+    assert carried("fits") > 0.4
+    assert carried("default") < 0.2
+
+
+def test_longer_spells_take_no_more_of_the_time() -> None:
+    """The streams of spells differ in how long these last, not in how much there is of them: the same long-run tail."""
+    assert long_run(KINDS["spells120"]).p95 == pytest.approx(long_run(KINDS["spells15"]).p95, rel=0.03)

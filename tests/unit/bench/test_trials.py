@@ -39,6 +39,14 @@ def test_a_planted_fault_is_found_and_a_healthy_candidate_is_not() -> None:
         assert trial.outcome.rolled_back_at < (300 if rule == "ours-cautious" else 120)
 
 
+def test_only_strata_find_a_fault_of_the_largest_size() -> None:
+    """5 % of 4 % of the requests is within what may fail."""
+    task = replace(TASK, rules=("ours", "ours-strata"), fault="errors5large")
+    found = [by_rule(replace(task, run=run)) for run in range(3)]
+    assert [trials["ours"].outcome.rolled_back_at for trials in found] == [None] * 3
+    assert all(trials["ours-strata"].outcome.metric == "error" for trials in found)
+
+
 def test_a_rollback_ends_the_damage() -> None:
     """Bad live requests are counted up to the rollback: an earlier one costs fewer."""
     outage = by_rule(replace(TASK, fault="outage"))

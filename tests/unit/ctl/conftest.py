@@ -18,6 +18,7 @@ from wire.admin import (
     LatencyView,
     MetricView,
     ParityView,
+    Replay,
     RunView,
     Status,
     VerdictView,
@@ -93,6 +94,19 @@ class FakeAdmin:
             ("GET", "/v1/explain"): (200, explanation()),
             ("GET", "/v1/history"): (200, History(lines=lines)),
             ("POST", "/v1/start"): (200, result),
+            ("POST", "/v1/replay"): (
+                200,
+                Replay(
+                    run_id="r7",
+                    plan_digest="d",
+                    other_plan=None,
+                    windows=3,
+                    changes=[],
+                    final=None,
+                    decisions=[],
+                    same=None,
+                ),
+            ),
             **{
                 ("POST", f"/v1/commands/{name}"): (200, result)
                 for name in ("pause", "resume", "rollback", "promote", "finish")

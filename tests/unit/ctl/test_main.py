@@ -87,6 +87,30 @@ def test_history(admin: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "run opened" in capsys.readouterr().out
 
 
+def test_replay_sends_run_plan_and_time(admin: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Needs no token; a time may be written as it is printed, UTC."""
+    (tmp_path / "plan.yaml").write_text("kind: Plan\n")
+    url = ["--url", admin.url, "replay", "r7"]
+    assert main(url) == 0
+    assert json.loads(admin.requests[-1][3]) == {"run_id": "r7", "plan": None, "at": None}
+    assert "Run r7, 3 windows judged again by its own plan." in capsys.readouterr().out
+    assert main([*url, "--plan", str(tmp_path / "plan.yaml"), "--at", "2027-01-15 08:00:00Z"]) == 0
+    asked = {"run_id": "r7", "plan": {"kind": "Plan"}, "at": 1_800_000_000.0}
+    assert json.loads(admin.requests[-1][3]) == asked
+    for same in ("1800000000", "2027-01-15T08:00:00", "2027-01-15 09:00:00+01:00"):
+        assert main([*url, "--at", same]) == 0
+        assert json.loads(admin.requests[-1][3])["at"] == 1_800_000_000.0
+
+
+@pytest.mark.parametrize(("same", "code"), [(True, 0), (None, 0), (False, 1)])
+def test_a_replay_that_is_not_as_then_exits_1(admin: Any, same: bool | None, code: int) -> None:
+    """A script asks by the code; what cannot be said is no difference."""
+    _, found = admin.answers["POST", "/v1/replay"]
+    admin.answers["POST", "/v1/replay"] = (200, msgspec.structs.replace(found, same=same))
+    assert main(["--url", admin.url, "replay", "r7"]) == code
+    assert main(["--url", admin.url, "replay", "r7", "--json"]) == code
+
+
 def test_unacknowledged_rollback_exits_3_and_names_workers(admin: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A rollback that a worker did not acknowledge is not reported as done."""
     result = CommandResult(state="rolled_back", epoch=4, weight=0, detail="", acknowledged=["w0"], missing=["w1", "w2"])
@@ -223,7 +247,17 @@ def test_wrong_usage_exits_2(words: list[str], capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["pause"], ["pause", "--reason", "  "], ["status", "--interval", "0"], ["history", "--limit", "0"], ["start"]],
+    [
+        [],
+        ["pause"],
+        ["pause", "--reason", "  "],
+        ["status", "--interval", "0"],
+        ["history", "--limit", "0"],
+        ["start"],
+        ["replay"],
+        ["replay", "r7", "--at", "noon"],
+        ["replay", "r7", "--at", "nan"],
+    ],
 )
 def test_grammar_exits_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A command line outside the grammar ends with the usage."""

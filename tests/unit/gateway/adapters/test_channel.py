@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.adapters.channel import DROP_ABOVE, MAX_FRAME, ChannelError, Frames, encode, open_channel
-from gateway.core.snapshot import Ack, Answer, Drain, Hello, LatencyCounts, Pair, Report, WindowCounts, WorkerSetup
+from gateway.core.snapshot import (
+    Ack,
+    Answer,
+    Drain,
+    Hello,
+    LatencyCounts,
+    Pair,
+    Report,
+    WindowCounts,
+    WindowKeys,
+    WorkerSetup,
+)
 from gateway.core.types import Lane, Role, empty_tally
 
 
@@ -25,6 +36,7 @@ def pair(body: bytes = b"\x00\xff") -> Pair:
         body_hash=b"h",
         baseline=side,
         candidate=side,
+        stratum=2,
     )
 
 
@@ -34,16 +46,17 @@ MESSAGES = [
         max_body=4, report_every_s=1.0, access_log=None,
     ),
     snapshot_of(lat_limits_ms=(None, 12.5, None), secret=b"\x00\x01"),
-    snapshot_of(candidate=None),
+    snapshot_of(candidate=None, strata=(512, 4096)),
     Drain(delay_s=1.0, limit_s=2.5),
     Hello(name="w1", pid=1, port=2),
     Ack(name="w1", version=3, epoch=2, written=9),
     Report(
         name="w1", version=1, epoch=1, at=1.5,
-        windows=[WindowCounts(window=3, role=Role.BASELINE, lane=Lane.CLIENT, tally=empty_tally())],
+        windows=[WindowCounts(window=3, role=Role.BASELINE, lane=Lane.CLIENT, tally=empty_tally(), stratum=7)],
         latencies=[LatencyCounts(role=Role.CANDIDATE, lane=Lane.COPY, bins=[(1, 2)])],
         open_since=None, breaker=(0.0, 16.0), seconds=[(1, 0, 2, 2)], tripped=True, recent_failovers=4,
         in_flight=(0, 1), connections=(2, 3), copies={"candidate:sent": 1}, compiled={"4x128": 2},
+        keys=[WindowKeys(window=3, role=Role.BASELINE, requests=4, hashes=[0, 2**64 - 1], heavy=[(2**64 - 1, 3)])],
     ),
     pair(),
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 import pytest
 
-from gateway.core.classify import Loss, answered, copied, is_accepted, is_failure, is_refusal, lost
-from gateway.core.types import Outcome
+from gateway.core.classify import Loss, answered, copied, is_accepted, is_failure, is_refusal, lost, phase_of
+from gateway.core.types import Outcome, Phase
 
 
 @pytest.mark.parametrize("status", range(200, 600))
@@ -65,3 +65,22 @@ def test_cut_short_is_late_but_no_error() -> None:
 def test_copies(status: int, other: int | None, outcome: Outcome) -> None:
     """A copy that is turned away under load is shed; one that is refused is held against the baseline's answer."""
     assert copied(status, other) is outcome
+
+
+@pytest.mark.parametrize(
+    ("loss", "answering", "phase"),
+    [
+        (Loss.REFUSED, False, Phase.CONNECT),
+        (Loss.CONNECT_TIMEOUT, False, Phase.CONNECT),
+        (Loss.RESET, False, Phase.FIRST_BYTE),
+        (Loss.FIRST_BYTE_TIMEOUT, False, Phase.FIRST_BYTE),
+        (Loss.GARBAGE, False, Phase.FIRST_BYTE),
+        (Loss.TOTAL_TIMEOUT, False, Phase.FIRST_BYTE),
+        (Loss.RESET, True, Phase.BODY),
+        (Loss.IDLE_TIMEOUT, True, Phase.BODY),
+        (None, True, Phase.STATUS),
+    ],
+)
+def test_how_far_a_failed_request_came(loss: Loss | None, answering: bool, phase: Phase) -> None:
+    """By what was lost, and whether an answer had begun."""
+    assert phase_of(loss, answering=answering) is phase

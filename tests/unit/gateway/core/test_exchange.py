@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.classify import Loss
+from gateway.core.classify import Loss, phase_of
 from gateway.core.effects import (
     Answer,
     Book,
@@ -27,7 +27,7 @@ from gateway.core.effects import (
 )
 from gateway.core.exchange import Exchange, State, Terms
 from gateway.core.leg import Head, Patience
-from gateway.core.types import Outcome, Role
+from gateway.core.types import Outcome, Phase, Role
 
 ABLE = Standing.ABLE
 PLAN = Patience(first_byte_s=10.0, total_s=30.0)
@@ -50,6 +50,10 @@ SECOND = Send(Leg.SECOND, Role.BASELINE, PLAN, counted=False)
 
 def head(status: int, *, compiles: int = 0, length: int | None = 10, events: bool = False) -> Head:
     return Head(status, [], "application/json", length, compiles, events, False)
+
+
+def failed(phase: Phase, role: Role = Role.CANDIDATE) -> Book:
+    return Book(role, Outcome.FAILED, phase=phase)
 
 
 class Play:
@@ -123,7 +127,7 @@ def test_pinned_requests_are_never_counted() -> None:
 def test_candidate_failure_is_answered_by_the_baseline(status: int) -> None:
     """A failing status books one failed candidate attempt; the second leg books nothing for the baseline."""
     play = Play().head(Leg.FIRST, status)
-    assert play.effects == [TO_CANDIDATE, Discard(Leg.FIRST), Book(Role.CANDIDATE, Outcome.FAILED), SECOND]
+    assert play.effects == [TO_CANDIDATE, Discard(Leg.FIRST), failed(Phase.STATUS), SECOND]
     assert play.whole(Leg.SECOND, 200).effects[4:] == [
         Answer(Leg.SECOND),
         FailedOver(),
@@ -135,8 +139,8 @@ def test_candidate_failure_is_answered_by_the_baseline(status: int) -> None:
 @pytest.mark.parametrize("loss", [loss for loss in Loss if loss not in (Loss.STALE, Loss.LOCAL)])
 def test_candidate_loss_is_answered_by_the_baseline(loss: Loss) -> None:
     """So does every way of not answering, also in mid-body while the answer is held."""
-    for play in (Play(), Play().head(Leg.FIRST, 200)):
-        assert play.lost(Leg.FIRST, loss).effects == [TO_CANDIDATE, Book(Role.CANDIDATE, Outcome.FAILED), SECOND]
+    for play, phase in ((Play(), phase_of(loss, answering=False)), (Play().head(Leg.FIRST, 200), Phase.BODY)):
+        assert play.lost(Leg.FIRST, loss).effects == [TO_CANDIDATE, failed(phase), SECOND]
 
 
 def test_failover_happens_once() -> None:
@@ -160,7 +164,7 @@ def test_failover_is_bounded_by_the_baseline() -> None:
     """A baseline that has enough to do ends the failover; the candidate stays charged."""
     assert Play(baseline=Standing.FULL).lost(Leg.FIRST).effects == [
         TO_CANDIDATE,
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         Fail(FailReason.BASELINE_FULL, after_failover=True),
         Saw(Role.BASELINE, Outcome.FAILED),
     ]
@@ -171,12 +175,12 @@ def test_what_cannot_be_replayed_is_not_failed_over() -> None:
     terms = replace(TERMS, replayable=False)
     assert Play(terms).whole(Leg.FIRST, 500).effects[1:] == [
         Answer(Leg.FIRST),
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.STATUS),
         Saw(Role.CANDIDATE, Outcome.FAILED),
     ]
     assert Play(terms).lost(Leg.FIRST).effects[1:] == [
         Fail(FailReason.UPSTREAM_FAILED, after_failover=False),
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         Saw(Role.CANDIDATE, Outcome.FAILED),
     ]
 
@@ -290,7 +294,7 @@ def test_no_connection_to_the_baseline(assigned: Role) -> None:
     play.lost(play.exchange.leg, Loss.REFUSED)
     fail = Fail(FailReason.BASELINE_UNAVAILABLE, after_failover=assigned is Role.CANDIDATE)
     assert [e for e in play.effects if isinstance(e, Fail)] == [fail]
-    assert Book(assigned, Outcome.FAILED) in play.effects
+    assert failed(Phase.FIRST_BYTE if assigned is Role.CANDIDATE else Phase.CONNECT, assigned) in play.effects
 
 
 def test_no_connection_to_a_candidate_without_a_way_back() -> None:
@@ -351,7 +355,7 @@ def test_no_time_left_for_the_baseline() -> None:
 def test_the_baselines_time_out() -> None:
     """With its full time it is an error and 504; cut by the client's deadline it is no error, and says deadline."""
     play = Play(replace(TERMS, assigned=Role.BASELINE)).lost(Leg.FIRST, Loss.FIRST_BYTE_TIMEOUT)
-    assert play.effects[1:3] == [Fail(FailReason.UPSTREAM_TIMEOUT, False), Book(Role.BASELINE, Outcome.FAILED)]
+    assert play.effects[1:3] == [Fail(FailReason.UPSTREAM_TIMEOUT, False), failed(Phase.FIRST_BYTE, Role.BASELINE)]
     play = Play(replace(TERMS, assigned=Role.BASELINE, deadline=105.0))
     play.now = 105.0
     cut = Book(Role.BASELINE, Outcome.TIMED_OUT_BY_CLIENT_DEADLINE)
@@ -364,18 +368,36 @@ def test_large_and_endless_answers_stream() -> None:
     assert Play().head(Leg.FIRST, 200, length=None).overflow(Leg.FIRST).effects[1:] == [Stream(Leg.FIRST)]
     events = Play().head(Leg.FIRST, 200, length=None, events=True).complete(Leg.FIRST)
     assert events.effects[1:] == [
-        Stream(Leg.FIRST),
+        Stream(Leg.FIRST, events=True, counted=True),
         EndStream(),
-        Book(Role.CANDIDATE, Outcome.OK, 0, False),
+        Book(Role.CANDIDATE, Outcome.OK),
         Saw(Role.CANDIDATE, Outcome.OK),
     ]
+
+
+@pytest.mark.parametrize("case", ["failed over", "stand-in", "pinned", "refused"])
+def test_a_stream_that_is_nobodys_evidence_is_not_counted(case: str) -> None:
+    """What the baseline sends in the candidate's place, what is not judged, and an error told as events."""
+    match case:
+        case "failed over":
+            play = Play().lost(Leg.FIRST).head(Leg.SECOND, 200, length=None, events=True)
+        case "stand-in":
+            play = Play(candidate=Standing.UNREADY).head(Leg.FIRST, 200, length=None, events=True)
+        case "pinned":
+            terms = replace(TERMS, judged=False, assigned=Role.BASELINE)
+            play = Play(terms).head(Leg.FIRST, 200, length=None, events=True)
+        case _:
+            terms = replace(TERMS, assigned=Role.BASELINE)
+            play = Play(terms).head(Leg.FIRST, 400, length=None, events=True)
+    (begun,) = (effect for effect in play.effects if isinstance(effect, Stream))
+    assert (begun.events, begun.counted) == (True, False)
 
 
 def test_a_broken_stream_is_broken_off_and_booked() -> None:
     """After the first byte nothing is repeated."""
     assert Play().head(Leg.FIRST, 200, length=1001).lost(Leg.FIRST).effects[2:] == [
         Break(),
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.BODY),
         Saw(Role.CANDIDATE, Outcome.FAILED),
     ]
 
@@ -392,7 +414,7 @@ def test_a_client_that_goes_away_counts_nowhere() -> None:
 def test_a_client_that_goes_away_during_failover_leaves_the_failure_booked() -> None:
     """The candidate's failure stands; only the second leg is cancelled."""
     assert Play().lost(Leg.FIRST).gone().effects[1:] == [
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         SECOND,
         Cancel(Leg.SECOND),
         Saw(Role.BASELINE, Outcome.CANCELLED),
@@ -445,7 +467,7 @@ def test_a_second_leg_that_routing_overtook_is_sent_again() -> None:
     """What is booked for the candidate stays; a check that was under way goes on with the present baseline."""
     assert Play().lost(Leg.FIRST).lost(Leg.SECOND, Loss.STALE).whole(Leg.SECOND, 200).effects == [
         TO_CANDIDATE,
-        Book(Role.CANDIDATE, Outcome.FAILED),
+        failed(Phase.FIRST_BYTE),
         SECOND,
         SECOND,
         Answer(Leg.SECOND),
@@ -471,10 +493,36 @@ def test_a_copy_is_made_once_the_request_is_written(role: Role) -> None:
     assert play.written(Leg.FIRST).written(Leg.FIRST).effects[1:] == [CopyTo(role.other)]
 
 
-def test_a_stand_in_is_not_copied() -> None:
+@pytest.mark.parametrize("role", list(Role))
+def test_a_copy_that_was_drawn_to_go_first_is_made_before_the_request_is_sent(role: Role) -> None:
+    """In the same turn, once, and no other when the request is written, or written again."""
+    play = Play(replace(TERMS, assigned=role, copy=True, copy_first=True))
+    sent = Send(Leg.FIRST, role, PLAN, counted=True)
+    assert play.written(Leg.FIRST).written(Leg.FIRST).effects == [CopyTo(role.other), sent]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_copy_to_itself_goes_to_the_arm_that_serves(first: bool) -> None:
+    """The baseline against itself."""
+    play = Play(replace(TERMS, assigned=Role.BASELINE, copy=True, to_itself=True, copy_first=first)).written(Leg.FIRST)
+    assert [e for e in play.effects if isinstance(e, CopyTo)] == [CopyTo(Role.BASELINE)]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_stand_in_is_not_copied(first: bool) -> None:
     """The candidate could not take the request, so it gets no copy of it either."""
-    play = Play(replace(TERMS, copy=True), candidate=Standing.UNREADY).written(Leg.FIRST)
+    terms = replace(TERMS, copy=True, copy_first=first)
+    play = Play(terms, candidate=Standing.UNREADY).written(Leg.FIRST)
     assert not any(isinstance(e, CopyTo) for e in play.effects)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_request_that_is_not_sent_is_not_copied_before_either(role: Role) -> None:
+    """The client waits no longer, or the baseline is full."""
+    terms = replace(TERMS, assigned=role, copy=True, copy_first=True)
+    assert not any(isinstance(e, CopyTo) for e in Play(replace(terms, deadline=99.0)).effects)
+    if role is Role.BASELINE:
+        assert not any(isinstance(e, CopyTo) for e in Play(terms, baseline=Standing.FULL).effects)
 
 
 EVENTS = st.one_of(
@@ -497,6 +545,7 @@ EVENTS = st.one_of(
     st.sampled_from(list(Standing)),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([None, 100.5, 112.0]),
 )
 def test_whatever_happens_is_booked_once_and_answered_once(
@@ -505,10 +554,13 @@ def test_whatever_happens_is_booked_once_and_answered_once(
     candidate: Standing,
     replayable: bool,
     copy: bool,
+    copy_first: bool,
     deadline: float | None,
 ) -> None:
     """Two legs at most, one booking, one answer, and nothing repeated once the client has a byte."""
-    terms = replace(TERMS, assigned=assigned, replayable=replayable, copy=copy, deadline=deadline)
+    terms = replace(
+        TERMS, assigned=assigned, replayable=replayable, copy=copy, copy_first=copy_first, deadline=deadline
+    )
     play = Play(terms, candidate=candidate)
     has_head: dict[Leg, bool] = {Leg.FIRST: False, Leg.SECOND: False}
     overtaken = 0

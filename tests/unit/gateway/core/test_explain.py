@@ -8,12 +8,13 @@ from fakes.explained import FIGURES, PLAN, by_evidence, pairs, rolled_back, row,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.explain import Case, explain
+from gateway.core.compare.policy import policy_of
+from gateway.core.explain import Case, Explained, explain
 from gateway.core.explain.case import LABELS
-from gateway.core.figures import ArmFigures, Figures, Percentiles
-from gateway.core.findings import BreakerCounts, CompileCounts, Verdict, VerdictName
+from gateway.core.figures import ArmFigures, FieldFigures, Figures, NoiseFigures, PairedFigures, Percentiles
+from gateway.core.findings import BreakerCounts, CompileCounts, MetricRow, StratumFinding, Verdict, VerdictName
 from gateway.core.plan import MetricId, ParityPolicy, Plan
-from gateway.core.run import Outcome, Override, Rollout, State
+from gateway.core.run import Outcome, Outlook, Override, Rollout, State
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,24 @@ from gateway.core.run import Outcome, Override, Rollout, State
             "0, by definition",
         ),
         (MetricId.PARITY, "compared pairs disagree", "the pairs may disagree. A", "its answers are what"),
+        (
+            MetricId.TTFT,
+            "candidate streams had their first event later than 800 ms",
+            "may have their first event later than 800 ms.",
+            "3 of 3,702 (0.081 %) began later.",
+        ),
+        (
+            MetricId.ITL,
+            "candidate streams had more than 5 % of their gaps longer than 60 ms",
+            "may have more than 5 % of their gaps longer than 60 ms.",
+            "3 of 3,702 (0.081 %) had more.",
+        ),
+        (
+            MetricId.STREAM_BROKEN,
+            "candidate streams were broken off by it",
+            "At most 5 % may be broken off.",
+            "3 of 3,702 (0.081 %) were broken off.",
+        ),
     ],
 )
 def test_a_rollback_on_evidence_has_every_number(metric: MetricId, seen: str, limit: str, baseline: str) -> None:
@@ -120,6 +139,13 @@ def test_errors_are_told_apart(failed: int, unavailable: int, change: str) -> No
     assert split in told(explained)["Detail"]
 
 
+def test_errors_say_how_far_the_requests_came() -> None:
+    """The most frequent first: a refused connection is another night than a 500."""
+    arm = ArmFigures(failed=41, phases=(("connect", 2), ("status", 38), ("body", 1)))
+    detail = told(explain(by_evidence(MetricId.ERROR, figures=replace(FIGURES, candidate=arm))))["Detail"]
+    assert "41 failed (38 with a status of 5xx or 429, 2 without a connection, 1 in mid-answer)" in detail
+
+
 MAX_ABS = replace(PLAN, parity=ParityPolicy(cosine_min=0.99, max_abs=0.01))
 
 
@@ -148,6 +174,31 @@ def test_parity_is_told_apart_by_kind_and_bound(figures: Figures, plan: Plan, lo
     assert ("largest difference" in told(explained)["Detail"]) is (plan is MAX_ABS)
     may_be_wrong = "190 of the answers were the candidate's: any of them may be wrong" in told(explained)["Clients"]
     assert may_be_wrong is (change != "catalogue")
+
+
+@pytest.mark.parametrize("kind", ["dtype", "missing_field", "unexpected_field", "undecodable", "infinity"])
+def test_kinds_that_only_a_policy_of_fields_tells_have_their_advice(kind: str) -> None:
+    """Another form of answer, or values that are no finite numbers: neither is told as a question of batching."""
+    explained = explain(by_evidence(MetricId.PARITY, figures=pairs(kinds=((kind, 34),), min_cosine=None)))
+    looks = "no finite numbers" if kind == "infinity" else "do not have the same form"
+    assert looks in explained.next
+    assert "batching" not in explained.next
+
+
+def test_fields_are_told_with_their_kinds_and_worst_figures() -> None:
+    """What disagreed, how often and how far; names are the plan's, and no cosine is claimed where there is none."""
+    policy = policy_of({"kinds": {"oip_infer": {"fields": [{"path": "outputs.*", "rule": "label"}]}}})
+    field = FieldFigures(
+        content="oip_infer", field="outputs.*", pairs=40, bad=12, kinds=(("tolerance", 12),),
+        figures=(("labels_differ", 3.0),),
+    )  # fmt: skip
+    figures = pairs(fields=(field,), min_cosine=None)
+    plan = replace(PLAN, parity=None, compare=policy.canonical_text())
+    detail = told(explain(by_evidence(MetricId.PARITY, figures=figures, of_run={"plan": plan})))["Detail"]
+    wanted = "of oip_infer: 12 of 40 pairs disagree (12 tolerance), at worst labels_differ 3."
+    assert wanted in detail
+    assert "outputs.*" in detail
+    assert "cosine" not in detail.partition("Field")[0]
 
 
 def test_mixed_up_rows_are_isolated_text_by_text_before_the_request_is_sent_whole() -> None:
@@ -285,6 +336,7 @@ HOLDS = {
     "suspect": "above the warning line",
     "breaker_rising": "breaker is up",
     "baseline_out_of_slo": "baseline is beyond the limit itself",
+    "too_few_keys": "differ by luck alone",
     "refused_unchecked": "could not be put to the baseline",
     "shared_outage": "would help nobody",
     "frozen": "gateway's own",
@@ -491,6 +543,52 @@ def test_whatever_is_missing_an_explanation_comes_in_order(
         assert "None" not in text.replace("None of its own", "").replace("None counted", "")
 
 
+def test_the_class_of_requests_that_convicts_is_named_with_its_own_numbers() -> None:
+    """Not those of all requests, which may well be within the limit."""
+    case = by_evidence(MetricId.LAT_P95)
+    assert case.verdict is not None
+    own = replace(case.verdict.rows[0], n_c=60, k_c=30, n_b=600, k_b=6)
+    finding = StratumFinding(name="above 4096 B", evidence=50.0, rows=(own,))
+    explained = explain(replace(case, verdict=replace(case.verdict, strata=(finding,), stratum="above 4096 B")))
+    facts = told(explained)
+    assert "for lat_p95: 50 % of the candidate answers in requests above 4096 B took longer" in explained.headline
+    assert facts["Seen"].startswith("30 of 60 (50 %) candidate answers in requests above 4096 B took longer")
+    assert "6 of 600 (1 %)" in facts["Baseline"]
+    assert "60 candidate answers in requests above 4096 B" in facts["Samples"]
+
+
+def test_a_rollback_by_the_relative_gate_says_that_the_share_was_within_the_limit() -> None:
+    """A reader who sees less than the limit must not take it for a mistake; beyond it the limit alone is named."""
+
+    def gated(seen: MetricRow) -> Explained:
+        case = by_evidence(seen.metric)
+        assert case.run is not None
+        assert case.verdict is not None
+        plan = replace(case.run.plan, rule=replace(case.run.plan.rule, relative=1.5))
+        rollout = replace(case.rollout, run=replace(case.run, plan=plan))
+        return explain(replace(case, rollout=rollout, verdict=replace(case.verdict, rows=(seen,))))
+
+    within = gated(row(MetricId.LAT_P95, n_c=1000, k_c=40, n_b=4000, k_b=40))
+    assert within.headline.endswith(
+        "5 % may, but no more than 1.5 times the baseline's 1 % (relative gate)."
+    )  # fmt: skip
+    assert "holds it to 1.5 times the baseline's rate where that is less." in told(within)["Limit"]
+    beyond = gated(row(MetricId.LAT_P95, n_c=1000, k_c=400, n_b=4000, k_b=40))
+    assert beyond.headline.endswith("5 % may.")
+    assert "relative gate" not in gated(row(MetricId.PARITY, n_c=1000, k_c=40, n_b=0, k_b=0)).headline
+
+
+def test_a_field_by_field_policy_is_named_where_the_limit_is() -> None:
+    """Without a cosine there is still a limit to tell: the rules of the plan's fields, by kind of content."""
+    policy = policy_of({"kinds": {"oip_infer": {"fields": [{"path": "outputs.*", "rule": "label"}]}}})
+    case = by_evidence(MetricId.PARITY)
+    assert case.run is not None
+    plan = replace(case.run.plan, parity=None, compare=policy.canonical_text())
+    explained = explain(replace(case, rollout=replace(case.rollout, run=replace(case.run, plan=plan))))
+    assert "when a field breaks its rule in the plan's `compare` (oip_infer)" in told(explained)["Limit"]
+    assert "Change one thing" in explained.next
+
+
 def test_a_hold_says_when_it_should_end() -> None:
     """Where the rest of a step can be foreseen the explanation says so, and else it does not."""
     held = verdict(
@@ -516,3 +614,77 @@ def test_a_promotion_shows_the_nearest_of_the_metrics_that_it_required() -> None
     rows = (row(MetricId.LAT_P95, passes=True, proof=3.4), row(MetricId.PARITY, passes=False, proof=0.2))
     case = under_way(State.BAKING, replace(passed, rows=rows))
     assert "candidate answers" in told(explain(case))["Seen"]
+
+
+def test_an_open_run_says_what_was_expected_of_it() -> None:
+    """The times of the start stand beside what is missing; a run of an earlier version has none to tell."""
+    case = under_way(State.STEPPING, verdict(VerdictName.HOLD, "too_few", MetricId.LAT_P95))
+    assert "Expected" not in told(explain(case))
+    outlook = Outlook(rate=12.5, step_s=(300.0, 840.0, None, 3600.0), horizon_s=7200.0)
+    known = replace(case, rollout=replace(case.rollout, run=replace(case.run, outlook=outlook)))
+    text = told(explain(known))["Expected"]
+    assert text.startswith("At 12.5 judged requests a second")
+    assert "10 % about 14 min" in text
+    assert "50 % not at this traffic" in text
+    validating = replace(known, rollout=replace(known.rollout, state=State.VALIDATING))
+    assert told(explain(validating))["Expected"] == text
+
+
+def test_a_held_step_is_told_with_the_time_that_it_was_given() -> None:
+    """Where thin traffic stretched the step, that is how long it lasted."""
+    case = under_way(State.HELD, verdict(VerdictName.INCONCLUSIVE, "stuck", MetricId.LAT_P95))
+    longer = replace(case, rollout=replace(case.rollout, run=replace(case.run, max_step_s=36_000.0)))
+    assert "was not settled within 60 min" in explain(case).headline
+    assert "was not settled within 10 h" in explain(longer).headline
+
+
+@pytest.mark.parametrize(
+    ("metric", "look", "one"),
+    [
+        (MetricId.TTFT, "Compare the candidate's queue with its prefill", "for the queue the candidate's capacity"),
+        (MetricId.ITL, "Run one stream alone against the candidate", "on the candidate alone"),
+        (MetricId.STREAM_BROKEN, "a process that died, a time limit on answers", "the cause that the log names"),
+    ],
+)
+def test_what_to_change_about_streams(metric: MetricId, look: str, one: str) -> None:
+    """One thing, found by one test."""
+    then = explain(by_evidence(metric)).next
+    assert look in then
+    assert f"Change one thing: the {one}" in then or one in then
+
+
+def test_paired_latency_is_told_where_it_was_measured() -> None:
+    """One sentence among the details, whatever the metric; none without pairs."""
+    seen = PairedFigures(pairs=400, blocks=40, block_s=10.0, median=1.8, low=1.6, high=2.1, coverage=0.96)
+    for metric in (MetricId.LAT_P95, MetricId.ERROR):
+        assert "same request" not in told(explain(by_evidence(metric)))["Detail"]
+        facts = told(explain(by_evidence(metric, figures=replace(FIGURES, paired=seen))))
+        assert (
+            "Latency of candidate / baseline, same request: 1.8x (95 %: 1.6 to 2.1, 40 blocks of 10 s); information,"
+            " decides nothing." in facts["Detail"]
+        )
+
+
+def test_a_parity_rollback_beside_a_noisy_baseline_changes_the_tolerance_and_not_the_candidate() -> None:
+    """The floor's note is among the details; without noise, or for another metric, the advice is as ever."""
+    noise = NoiseFigures(wanted=200, pairs=52, bad=31, in_noise=True, sentence="noise floor: 31 of 52")
+    judged = verdict(
+        VerdictName.ROLL_BACK, "evidence", MetricId.PARITY, rule="evidence", notes=("noise floor: 31 of 52",)
+    )
+    explained = explain(by_evidence(MetricId.PARITY, verdict=judged, figures=replace(FIGURES, noise=noise)))
+    assert "Noted: noise floor: 31 of 52" in told(explained)["Detail"]
+    assert "The baseline disagrees with itself, too: in 31 of 52 (59.6 %) pairs" in explained.next
+    assert "Change one thing: the plan's tolerance, to one above the baseline's own noise" in explained.next
+    quiet = replace(FIGURES, noise=replace(noise, in_noise=False))
+    assert "disagrees with itself" not in explain(by_evidence(MetricId.PARITY, figures=quiet)).next
+    other = explain(by_evidence(MetricId.ERROR, figures=replace(FIGURES, noise=noise))).next
+    assert "disagrees with itself" not in other
+
+
+def test_a_hold_for_the_noise_floor_says_what_to_do() -> None:
+    """A new run with another tolerance; this one's is not loosened."""
+    judged = verdict(VerdictName.HOLD, "noise_floor", MetricId.PARITY, missing=("noise floor: the sentence",))
+    explained = explain(under_way(State.STEPPING, judged))
+    assert "the tolerance lies in the baseline's own noise (hold: noise_floor, parity)" in explained.headline
+    assert explained.next.startswith("Start a new run with a tolerance above that noise")
+    assert "noise floor: the sentence" in told(explained)["Missing"]

@@ -106,3 +106,17 @@ def test_the_recompile_sentence_names_shapes() -> None:
     ) in recompile_sentence(few)
     many = CompileCounts(met=16, allowed=0, answered=1, shapes=tuple(f"{n}x8" for n in range(1, 17)))
     assert "(shapes so far in this run: 1x8, 2x8, 3x8, 4x8, 5x8, 6x8 and 10 more)" in recompile_sentence(many)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        (MetricId.TTFT, "candidate streams began later than 800 ms after the request;"),
+        (MetricId.ITL, "candidate streams had more than 5 % of their gaps longer than 800 ms;"),
+        (MetricId.STREAM_BROKEN, "candidate streams were broken off by it;"),
+    ],
+)
+def test_a_sentence_about_streams(metric: MetricId, words: str) -> None:
+    """What makes a stream bad, in words, with limit and baseline."""
+    told = metric_sentence(row(metric, limit_ms=800.0))
+    assert told.startswith(f"{metric}: 3 of 1,200 (0.25 %) {words} allowed: 1 %; baseline: 18 of 9,000")

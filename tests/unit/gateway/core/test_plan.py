@@ -1,5 +1,6 @@
 """Plans that could decide nothing, or anything, cannot be built."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from gateway.core.plan import (
     DEFAULT_ALLOWED,
     HAS_CONTROL,
     METRIC_WEIGHT,
+    STREAM,
     MetricId,
     MetricLimit,
     ParityPolicy,
@@ -66,6 +68,9 @@ def test_unused_latency_limits_are_none() -> None:
         ({"max_step_s": 300.0}, "max_step_s: 300.0 must be above min_step_s (300.0)"),
         ({"min_windows": 361}, "min_windows: 361 windows of 10.0 s do not fit into max_step_s (3600.0)"),
         ({"bake_s": -1.0}, "bake_s: -1.0 must be 0 or more"),
+        ({"stretch_s": 3599.0}, "stretch_s: 3599.0 must not be below max_step_s (3600.0)"),
+        ({"residual": 0}, "residual: 0 must lie above 0 and not above 500 basis points"),
+        ({"residual": 501}, "residual: 501 must lie above 0 and not above 500 basis points"),
     ],
 )
 def test_an_unsound_plan_is_refused(change: dict[str, Any], problem: str) -> None:
@@ -94,3 +99,18 @@ def test_the_defaults_are_those_of_the_rule() -> None:
     plan = Plan(rollout="r", steps=(100, 10_000), metrics=VECTOR_LIMITS, parity=PARITY, copies=500)
     assert (plan.min_step_s, plan.min_events, plan.min_windows, plan.max_step_s) == (300.0, 200, 20, 3600.0)
     assert (plan.bake_s, plan.horizon_s, plan.recompile_limit, plan.excuse_share) == (3600.0, 7200.0, 0, 0.01)
+
+
+def test_limits_on_streams_are_in_milliseconds() -> None:
+    """None where the plan does not judge them; each of them needs its limit."""
+    assert vector_plan().stream_limits_ms() == (None, None)
+    first, gap, broken = (
+        MetricLimit(metric=m, allowed=0.05, limit_ms=ms) for m, ms in zip(STREAM, (800.0, 60.0, None), strict=True)
+    )
+    assert vector_plan(metrics=(*VECTOR_LIMITS, first, gap, broken)).stream_limits_ms() == (800.0, 60.0)
+    with pytest.raises(PlanError) as refused:
+        vector_plan(metrics=(*VECTOR_LIMITS, replace(first, limit_ms=None), replace(gap, limit_ms=0.0)))
+    assert refused.value.problems == [
+        "slo.ttft.limit_ms: None must be above 0",
+        "slo.itl.limit_ms: 0.0 must be above 0",
+    ]

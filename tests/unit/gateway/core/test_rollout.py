@@ -203,7 +203,7 @@ def test_state_sets_nest() -> None:
 
 
 def test_at_full_weight_the_baseline_keeps_a_residual_as_control() -> None:
-    """Where the baseline is the control, 100 % leaves it the plan's residual; the demo gives it up."""
+    """Where the baseline is the control, 100 % leaves it a residual; the demo gives it up."""
     run = Run(
         run_id="r",
         plan=replace(PLAN, control_at_full=True, residual=100),
@@ -255,3 +255,82 @@ def test_copies_stay_within_the_next_step_unless_the_plan_soaks() -> None:
         for w, s, following in zip((0, 100, 500, 5000), shares, (100, 500, 5000, 10_000), strict=False)
     )
     assert replace(run, plan=replace(plan, soak=True)).copies_share == 5000
+
+
+CONTROLLED = replace(PLAN, control_at_full=True, stretch_s=86_400.0, horizon_s=9000.0)
+
+
+def climbed(rate: float | None, plan: Plan = CONTROLLED) -> list[Rollout]:
+    """The rollout after the start and in each step, all of it at ``rate``."""
+    rollout, seen = Rollout(), []
+    advances = ["validated", *["ADVANCE"] * (len(plan.steps) - 1)]
+    for event in (replace(START, plan=plan), *(EVENTS[name] for name in advances)):
+        rollout, _ = transition(rollout, event, 0.0, rate)
+        seen.append(rollout)
+    return seen
+
+
+def test_a_start_freezes_what_is_expected_and_the_horizon() -> None:
+    """The run's plan has the horizon of the outlook; the answer and the journal say the times."""
+    rollout, effects = transition(Rollout(), replace(START, plan=CONTROLLED), 0.0, 50.0)
+    run = rollout.run
+    assert run is not None
+    assert run.outlook is not None
+    assert (run.outlook.rate, len(run.outlook.step_s)) == (50.0, 3)
+    assert run.plan.horizon_s == run.outlook.horizon_s == 7200.0
+    line = next(e for e in effects if isinstance(e, JournalEntry))
+    assert line.text.startswith("run run1 started: go. At 50 judged requests a second")
+    assert line.data["expected_s"] == list(run.outlook.step_s)
+    later = [each.run for each in climbed(50.0)]
+    assert all(each is not None and each.outlook == run.outlook and each.plan == run.plan for each in later)
+
+
+def test_an_unknown_rate_changes_no_number_of_the_plan() -> None:
+    """Times are not foretold; horizon and length of the steps are the plan's, and the control stays."""
+    seen = [rollout.run for rollout in climbed(None)]
+    assert all(run is not None and run.plan == CONTROLLED for run in seen)
+    assert [run.max_step_s for run in seen if run is not None] == [None] * 4
+    last = climbed(None)[-1]
+    assert last.run is not None
+    assert (last.routed_weight, last.run.has_control) == (9_500, True)
+
+
+@pytest.mark.parametrize(("rate", "routed", "control"), [(50.0, 9_900, True), (2.0, 9_666, True), (1.0, 10_000, False)])
+def test_the_step_at_full_weight_keeps_what_makes_a_control(rate: float, routed: int, control: bool) -> None:
+    """Frozen when the step begins, said in its line; without a control nothing is held back."""
+    *_, before, rollout = climbed(rate)
+    assert before.run is not None
+    assert (before.run.residual, before.routed_weight) == (None, 1000)
+    run = rollout.run
+    assert run is not None
+    assert (rollout.weight, rollout.routed_weight, run.has_control) == (10_000, routed, control)
+    _, effects = transition(before, EVENTS["ADVANCE"], 0.0, rate)
+    text = next(e.text for e in effects if isinstance(e, JournalEntry) and e.kind == "step")
+    assert ("as control" in text, "control off" in text) == (control, not control)
+
+
+@pytest.mark.parametrize("event", ["restarted", "pause", "resume", "INCONCLUSIVE"])
+def test_what_a_step_began_with_holds_until_the_next(event: str) -> None:
+    """Neither a restart nor a resume at other traffic moves the residual, the length of the step or the horizon."""
+    rollout = climbed(2.0)[-1]
+    if event == "resume":
+        rollout, _ = transition(rollout, EVENTS["pause"], 5.0, 2.0)
+    for rate in (None, 5000.0):
+        after, _ = transition(rollout, EVENTS[event], 10.0, rate)
+        assert after.run is not None
+        assert rollout.run is not None
+        kept = ("residual", "max_step_s", "outlook", "plan")
+        assert [getattr(after.run, name) for name in kept] == [getattr(rollout.run, name) for name in kept]
+        assert after.routed_weight == rollout.routed_weight
+
+
+def test_a_step_lasts_as_long_as_its_traffic_asks_for() -> None:
+    """Each step by the rate at its begin; the bake comes on top."""
+    (_, shadow, live, bake) = (rollout.run for rollout in climbed(0.05))
+    assert shadow is not None
+    assert live is not None
+    assert bake is not None
+    assert shadow.max_step_s == live.max_step_s == 86_400.0
+    assert bake.longest_step_s == (bake.max_step_s or 0.0) + 3600.0
+    written = climbed(0.05, replace(CONTROLLED, stretch_s=None))
+    assert [rollout.run.longest_step_s for rollout in written if rollout.run] == [3600.0, 3600.0, 3600.0, 7200.0]

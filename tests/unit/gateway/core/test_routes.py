@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.routes import PROFILES, SCAN_BYTES, Kind, Routes, scan_model
+from gateway.core.routes import PROFILES, SCAN_BYTES, Kind, Routes, asks_for_events, scan_model
 
 MINE = b'{"model":"m","input":"x"}'
 
@@ -123,3 +123,23 @@ def test_scan_is_linear_on_hostile_input() -> None:
     """Quotes and backslashes without end are passed over once: each of these would take hours to backtrack."""
     for body in (b'{"' + b"\\" * 4094, b'{"a' * 1300, b"{" + b'"\\"' * 1300, b"{" * 4096):
         assert scan_model(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "asks"),
+    [
+        (b'{"model":"m","stream":true}', True),
+        (b'{"messages":[' + b'{"role":"user","content":"x"},' * 5000 + b'{}],"stream" : true}', True),
+        (b'{"stream":false}', False),
+        (b'{"stream":"true"}', False),
+        (b'{"stream":truely}', False),
+        (b'{"stream_options":{"include_usage":true}}', False),
+        (b'{"content":"say \\"stream\\": true"}', False),
+        (b'{"stop":"stream","stream":true}', True),
+        (b'"stream"' * 100_000 + b": true", False),
+        (b"", False),
+    ],
+)
+def test_a_request_that_asks_for_events_is_known_by_its_body(body: bytes, asks: bool) -> None:
+    """Wherever the key stands, unless it is quoted; a body that repeats it is not searched for ever."""
+    assert asks_for_events(body) is asks

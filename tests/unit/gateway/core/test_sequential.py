@@ -9,7 +9,7 @@ from decision_cases import HEALTHY, VECTOR_LIMITS, VECTORS, Cells, one_arm, scri
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.plan import METRIC_WEIGHT, MetricId, RuleParameters
+from gateway.core.plan import METRIC_WEIGHT, STREAM, MetricId, RuleParameters
 from gateway.core.sequential import (
     CAUTIOUS,
     COMPONENTS,
@@ -47,7 +47,7 @@ def test_defaults_are_those_of_the_vectors() -> None:
     assert (RULE.control_wanted, RULE.control_min, RULE.control_window_bad, RULE.min_bad_windows) == tuple(
         given_[k] for k in ("ctl_want", "ctl_min", "ctl_bucket_k", "kmin")
     )
-    assert {str(m): METRIC_WEIGHT[m] for m in MetricId if m is not MetricId.REFUSED} == {
+    assert {str(m): METRIC_WEIGHT[m] for m in MetricId if m not in (MetricId.REFUSED, *STREAM)} == {
         m["id"]: m["weight"] for m in VECTORS["metrics"]
     }
     expected = [

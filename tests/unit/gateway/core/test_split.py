@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.split import SLOTS, Purpose, assign, sampled, slot
+from gateway.core.split import SLOTS, Purpose, assign, fingerprint, sampled, slot
 from gateway.core.types import Role
 
 KEYS = [i.to_bytes(4, "big") for i in range(4000)]
@@ -11,10 +11,10 @@ KEYS = [i.to_bytes(4, "big") for i in range(4000)]
 @pytest.mark.parametrize(
     ("secret", "epoch", "key", "slots"),
     [
-        (b"s", 0, b"", (930, 1953, 2152)),
-        (b"secret", 1, b"tenant-a", (3927, 318, 3510)),
-        (b"secret", 2, b"tenant-a", (3837, 4622, 5035)),
-        (b"x" * 64, 7, bytes(range(16)), (1883, 2008, 1040)),
+        (b"s", 0, b"", (930, 1953, 2152, 8358, 5308)),
+        (b"secret", 1, b"tenant-a", (3927, 318, 3510, 4494, 3335)),
+        (b"secret", 2, b"tenant-a", (3837, 4622, 5035, 1675, 8511)),
+        (b"x" * 64, 7, bytes(range(16)), (1883, 2008, 1040, 3749, 6521)),
     ],
 )
 def test_slots_never_change_between_versions(secret: bytes, epoch: int, key: bytes, slots: tuple[int, ...]) -> None:
@@ -68,3 +68,15 @@ def test_sampling_all_or_none_asks_no_hash() -> None:
     """Share 0 samples nothing and share 10,000 everything."""
     assert not any(sampled(b"s", 1, key, 0, Purpose.COPY_TO_BASELINE) for key in KEYS[:50])
     assert all(sampled(b"s", 1, key, SLOTS, Purpose.COPY_TO_BASELINE) for key in KEYS[:50])
+
+
+def test_a_fingerprint_tells_keys_apart_and_nothing_of_their_arm() -> None:
+    """64 bits of their own for each secret, epoch and key; the same share of either arm's keys has an even one."""
+    prints = [fingerprint(b"secret", 1, key) for key in KEYS]
+    others = fingerprint(b"another", 1, KEYS[0]), fingerprint(b"secret", 2, KEYS[0])
+    assert len({*prints, *others}) == len(KEYS) + 2
+    assert max(prints) < 2**64
+    assert prints[0] == fingerprint(b"secret", 1, KEYS[0])
+    for role in Role:
+        got = [n % 2 for n, key in zip(prints, KEYS, strict=True) if assign(b"secret", 1, key, 5000) is role]
+        assert abs(sum(got) - 0.5 * len(got)) < 5 * (0.25 * len(got)) ** 0.5

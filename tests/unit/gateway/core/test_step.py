@@ -1,12 +1,13 @@
 """What a step counts and what it lacks."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from decision_cases import HEALTHY, Cells, vector_plan
 
-from gateway.core.plan import MetricId
+from gateway.core.plan import STREAM, MetricId, MetricLimit
 from gateway.core.sequential import Cell
 from gateway.core.step import Step, StepTerms, resume_step
 
@@ -110,6 +111,16 @@ def test_ages(baking: bool, needed: float, longest: float) -> None:
     assert step.terms.longest_age_s(step.plan) == longest
 
 
+def test_a_step_may_be_given_longer_than_the_plan_says() -> None:
+    """What the run was given at the step's begin holds, through a checkpoint too; one without it is as it was."""
+    step = step_from(baking=True, bake_s=1000.0)
+    longer = Step(plan=step.plan, terms=replace(step.terms, max_step_s=9000.0))
+    assert longer.terms.longest_age_s(step.plan) == 10_000.0
+    assert resume_step(step.plan, json.loads(json.dumps(longer.checkpoint()))).terms == longer.terms
+    assert "max_step_s" not in json.dumps(step.checkpoint())
+    assert resume_step(step.plan, json.loads(json.dumps(step.checkpoint()))).terms == step.terms
+
+
 def test_a_short_bake_still_has_the_age_of_a_step() -> None:
     """A bake time below min_step does not shorten the last step."""
     step = step_from(baking=True, bake_s=0.0)
@@ -146,6 +157,21 @@ def test_unchecked_refusals_are_summed_over_the_step() -> None:
     assert reasons(step, now=300.0, next_window=30) == set()
     step.count(compiles=0, answered=100, excused=0, refused_unchecked=(0, 2, 0, 0))
     assert reasons(step, now=300.0, next_window=30) == {"refused_unchecked"}
+
+
+def test_excused_streams_weigh_on_the_wait_for_their_first_event() -> None:
+    """They left that metric when they met a compile; gaps and broken streams have nothing to do with it."""
+    limits = tuple(MetricLimit(metric=m, allowed=0.05, limit_ms=100.0) for m in (MetricId.ERROR, *STREAM))
+    proofs = []
+    for excused in (0, 9):
+        step = step_from(metrics=limits)
+        step.count(compiles=0, answered=0, excused=excused, refused_unchecked=(0, 0, 0, 0))
+        for window in range(3):
+            cells = {limit.metric: Cell(100, 0, 900, 0) for limit in limits}
+            step.close(window, cells, {limit.metric: 0.05 for limit in limits})
+        proofs.append({metric: proof.proof for metric, proof in step.proofs.items()})
+    fair, weaker = proofs
+    assert {metric for metric in fair if weaker[metric] != fair[metric]} == {MetricId.TTFT}
 
 
 @pytest.mark.parametrize(("excused", "answered", "too_many"), [(0, 0, 0), (2, 200, 0), (3, 299, 1), (5, 0, 5)])

@@ -739,3 +739,26 @@ def test_a_conviction_keeps_its_rows() -> None:
     before = judge.verdict(now=50.0).rows
     feed(judge, HEALTHY, first=5, count=20)
     assert judge.verdict(now=250.0).rows == before
+
+
+def test_lanes_that_disagree_are_noted_and_decide_nothing() -> None:
+    """The verdict is the same but for the note; a checkpoint carries the lanes on, a new step begins them anew."""
+    plain, noted = started(), started()
+    feed(plain, HEALTHY, first=0, count=60)
+    feed(noted, HEALTHY, first=0, count=60, lanes={MetricId.LAT_P95: (20, 0, 30, 4)})
+    (note,) = noted.verdict(now=600.0).notes
+    assert note.startswith("mirror load: lat_p95: 0 of")
+    assert replace(noted.verdict(now=600.0), notes=()) == replace(plain.verdict(now=600.0), notes=())
+    again = Judge(vector_plan(), first_window=0, resume=json.loads(json.dumps(noted.checkpoint())))
+    assert again.verdict(now=600.0).notes == (note,)
+    assert "mirror" not in plain.checkpoint()
+    begin(noted, weight_bp=5000, next_weight_bp=10_000, window=60, now=600.0)
+    assert noted.verdict(now=600.0).notes == ()
+
+
+def test_a_step_that_was_given_longer_is_not_stuck_before() -> None:
+    """The limit of the verdict is the step's own."""
+    judge = started(max_step_s=9000.0)
+    assert judge.verdict(now=8999.0).name is VerdictName.HOLD
+    stuck = judge.verdict(now=9001.0)
+    assert (stuck.name, "limit 9000 s" in stuck.text) == (VerdictName.INCONCLUSIVE, True)

@@ -1,22 +1,25 @@
 """Reports and pairs in, verdicts out; nothing grows without bound."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes.control import PLAN
 
-from gateway.core.compare.parity import ParityStats
+from gateway.core.compare.result import PairKind, PairResult
 from gateway.core.findings import BreakerCounts
-from gateway.core.plan import ParityPolicy, Plan
+from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.run import Run
 from gateway.core.snapshot import Answer, LatencyCounts, Pair, Report, WindowCounts
 from gateway.core.types import MOST_SHAPES, Count, Lane, Role, empty_tally
 from gateway.core.verdict import Judge
-from gateway.runtime.analyst import Analyst, tripped
+from gateway.runtime.analyst import MOST_A_LOOK, Analyst, tripped
+from gateway.runtime.pairs import Found
 
 
-def agree(pair: Pair, plan: Plan, stats: ParityStats) -> bool | None:
+def agree(pair: Pair, plan: Plan, found: Callable[[Found], None]) -> bool:
+    found(PairResult(kind=PairKind.OK))
     return True
 
 
@@ -40,12 +43,18 @@ def pair(window: int, body: bytes) -> Pair:
     )  # fmt: skip
 
 
-def judging(now: float = 1000.0) -> Analyst:
-    plan = replace(PLAN, parity=ParityPolicy(cosine_min=0.99))
+def judging(now: float = 1000.0, **changes: Any) -> Analyst:
+    plan = replace(PLAN, parity=ParityPolicy(cosine_min=0.99), **changes)
     run = Run(run_id="r", plan=plan, plan_digest="d", started_at=now, who="", reason="")
     analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=now)
     analyst.judge(run, epoch=1, now=now, fresh=True, resume=None)
     return analyst
+
+
+def tally_of(ok: int, failed: int) -> list[int]:
+    tally = empty_tally()
+    tally[Count.OK], tally[Count.FAILED] = ok, failed
+    return tally
 
 
 def pairs(analyst: Analyst) -> int:
@@ -66,7 +75,7 @@ def test_a_pair_of_a_closed_window_is_late_and_nothing_else() -> None:
     analyst.evidence.next_window = 1010
     analyst.pair(pair(1005, b"a"))
     assert (pairs(analyst), analyst.ever.pairs, analyst.ever.late_events) == (0, 0, 1)
-    assert analyst._seen_bodies == {}
+    assert analyst.pairs._seen == {}
 
 
 @pytest.mark.parametrize(("window_s", "kept"), [(10.0, 61), (1.0, 7)])
@@ -136,6 +145,37 @@ def test_a_judge_that_raised_is_given_its_windows_again(monkeypatch: Any, half_b
     assert analyst._judge is not None
     assert booked == list(range(booked[0], analyst._judge.next_window))
     assert len(booked) > 3
+
+
+def test_nothing_passes_while_closed_windows_wait_to_be_judged(monkeypatch: Any) -> None:
+    """A judge that catches up books a bounded number at a look: the newest windows may be those that speak against."""
+    analyst, close = judging(max_step_s=3600.0), Judge.close_window
+    fails = [True]
+
+    def faulty(judge: Judge, window: int, *given: Any, **more: Any) -> None:
+        if fails[0]:
+            raise RuntimeError("boom")
+        close(judge, window, *given, **more)
+
+    monkeypatch.setattr(Judge, "close_window", faulty)
+    for second in range(MOST_A_LOOK + 10):
+        ok, failed = (20, 0) if second < MOST_A_LOOK else (10, 10)
+        rows = [
+            WindowCounts(window=1001 + second, role=Role.BASELINE, lane=Lane.LIVE, tally=tally_of(ok=20, failed=0)),
+            WindowCounts(window=1001 + second, role=Role.CANDIDATE, lane=Lane.LIVE, tally=tally_of(ok, failed)),
+        ]
+        now = 1002.0 + second
+        analyst.report(report(now, windows=rows))
+        analyst.pair(pair(1001 + second, b"%d" % second))
+        verdict = analyst.look(now)
+    fails[0] = False
+    verdict = analyst.look(now)
+    assert verdict is not None
+    assert (verdict.name, verdict.reason) == ("HOLD", "no_data")
+    assert "10 closed windows are not judged yet" in verdict.text
+    verdict = analyst.look(now)
+    assert verdict is not None
+    assert (verdict.name, verdict.metric) == ("ROLL_BACK", MetricId.ERROR)
 
 
 def test_a_rollback_is_said_although_a_window_raises(monkeypatch: Any) -> None:
@@ -228,3 +268,71 @@ def test_a_worker_that_trips_tells_what_it_saw_since_the_candidate_began_to_fail
     assert (analyst.tripped_by, analyst.trip) == ("w0", verdict.breaker)
     assert "19 of 20 (95 %) candidate attempts failed in worker w0 (of 2) in the last 2 s" in verdict.text
     assert "worker w0" in verdict.text
+
+
+@pytest.mark.parametrize(("residual", "control"), [(0, False), (334, True)])
+def test_the_judge_goes_by_what_the_run_froze_for_its_step(residual: int, control: bool) -> None:
+    """Without a residual there is no control and none is required; the step's own length is what it is held to."""
+    plan = replace(PLAN, control_at_full=True)
+    run = Run(
+        run_id="r", plan=plan, plan_digest="d", started_at=1000.0, who="", reason="", step=1, residual=residual,
+        max_step_s=500.0,
+    )  # fmt: skip
+    analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=1000.0)
+    analyst.judge(run, epoch=1, now=1000.0, fresh=True, resume=None)
+    held = analyst.look(1000.0 + 500.0 + plan.bake_s)
+    assert held is not None
+    assert held.name == "HOLD"
+    assert any("control off" in note for note in held.notes) is not control
+    assert any("baseline counts are not required" in note for note in held.notes) is not control
+    stuck = analyst.look(1001.0 + 500.0 + plan.bake_s)
+    assert stuck is not None
+    assert stuck.name == "INCONCLUSIVE"
+
+
+def test_live_and_copied_answers_of_the_candidate_reach_the_judge_apart() -> None:
+    """Copies that are late five times as often are noted; the baseline's copies are nobody's latency."""
+    limit = MetricLimit(metric=MetricId.LAT_P95, allowed=0.05, limit_ms=80.0)
+    plan = replace(PLAN, metrics=(*PLAN.metrics, limit), copies=5000)
+    run = Run(run_id="r", plan=plan, plan_digest="d", started_at=1000.0, who="", reason="")
+    analyst = Analyst(agree, epoch=1, answer_timeout_s=10.0, now=1000.0)
+    analyst.judge(run, epoch=1, now=1000.0, fresh=True, resume=None)
+    for window in range(1001, 1031):
+        rows = []
+        for role, lane, late in (
+            (Role.CANDIDATE, Lane.LIVE, 1), (Role.CANDIDATE, Lane.COPY, 5), (Role.BASELINE, Lane.LIVE, 1),
+            (Role.BASELINE, Lane.COPY, 20),
+        ):  # fmt: skip
+            tally = empty_tally()
+            tally[Count.OK], tally[Count.LAT95_N], tally[Count.LAT95_BAD] = 25, 25, late
+            rows.append(WindowCounts(window=window, role=role, lane=lane, tally=tally))
+        analyst.report(report(window + 1.0, windows=rows))
+    verdict = analyst.look(1031.0)
+    assert verdict is not None
+    (note,) = (note for note in verdict.notes if note.startswith("mirror load"))
+    assert "(4 %) of the candidate's live answers" in note
+    assert "(20 %) of its answers to copies took longer than 80 ms; the copies are slower" in note
+
+
+def test_a_verdict_says_which_worker_windows_were_closed_without() -> None:
+    """Overdue windows close, and whoever reads the verdict knows whose counts are not in it."""
+    analyst = judging()
+    analyst.attach("w0")
+    analyst.attach("w2")
+    analyst.report(report(1014.0))
+    verdict = analyst.look(1014.0)
+    assert verdict is not None
+    assert verdict.notes[-1] == "3 windows closed without worker w2"
+    assert (analyst.evidence.incomplete_windows, analyst.ever.incomplete_windows) == (3, 3)
+    analyst.observe(epoch=2, now=1015.0)
+    assert (analyst.evidence.incomplete_windows, analyst.ever.incomplete_windows) == (0, 3)
+
+
+def test_a_verdict_on_complete_windows_has_no_such_note() -> None:
+    """It is as it always was."""
+    analyst = judging()
+    analyst.attach("w0")
+    analyst.report(report(1014.0))
+    verdict = analyst.look(1014.0)
+    assert verdict is not None
+    assert not any("closed without" in note for note in verdict.notes)

@@ -87,3 +87,22 @@ def test_a_full_buffer_pauses_the_arm_until_it_is_read() -> None:
         assert not tap.paused
 
     play(scenario)
+
+
+def test_a_stream_says_when_it_makes_the_arm_wait_and_when_no_more() -> None:
+    """For each piece that comes all the same, and once when the reader has read."""
+
+    async def scene() -> None:
+        told: list[bool] = []
+        stream = AnswerStream(Tap(), told.append)
+        stream.push(b"x")
+        assert await stream.read()
+        assert told == []
+        stream.push(b"x" * (STREAM_HIGH + 1))
+        stream.push(b"x")
+        stream.end()
+        assert await stream.read()
+        assert await stream.read() is None
+        assert told == [False, False, True]
+
+    asyncio.run(scene())

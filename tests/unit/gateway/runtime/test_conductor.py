@@ -10,7 +10,7 @@ from fakes.gateway import FakeStore
 
 from gateway.core.run import NotNow, Outcome, Rollout, State
 from gateway.core.snapshot import Ack, Snapshot
-from gateway.core.verdict import Judge
+from gateway.core.verdict import Judge, VerdictName
 from gateway.ports import ArmHealth, StoreUnavailable
 
 
@@ -124,6 +124,62 @@ def test_a_rollback_during_the_write_of_a_step_wins() -> None:
         await task
         assert s.conductor.rollout.state is State.ROLLED_BACK
         assert s.worker.last_snapshot().weight == 0
+
+    play(scenario)
+
+
+def _save_that_waits(s: Stage, kind: str) -> tuple[asyncio.Event, asyncio.Event]:
+    """(it is being written, let it through) of the next journal line of this kind."""
+    writing, release = asyncio.Event(), asyncio.Event()
+    save = s.store.save
+
+    async def slow_save(rollout: Rollout, lines: Any, at: float) -> None:
+        if any(line.kind == kind for line in lines):
+            writing.set()
+            await release.wait()
+        await save(rollout, lines, at)
+
+    s.store.save = slow_save  # type: ignore[method-assign]  # the fake's save, made to wait
+    return writing, release
+
+
+def test_a_verdict_that_waits_behind_an_override_does_not_pass_the_step_after_it() -> None:
+    """The evidence of one step passes that step alone: the bake is neither entered nor left on it."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        while not (s.analyst.verdict and s.analyst.verdict.reason == "too_young"):
+            await seconds(s, 1)
+        writing, release = _save_that_waits(s, "override")
+        override = asyncio.create_task(s.conductor.promote(who="me", reason="now", override=True))
+        await writing.wait()
+        s.clock.advance(1.0)
+        s.traffic()
+        s.conductor.tick()
+        assert s.analyst.verdict.name is VerdictName.ADVANCE
+        release.set()
+        await override
+        await s.conductor.settled()
+        assert s.conductor.rollout.state is State.BAKING
+
+    play(scenario)
+
+
+def test_an_override_that_waits_behind_an_advance_does_not_pass_the_step_after_it() -> None:
+    """Whoever overrides one step has not overridden the next: the command is refused, and may be given again."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        writing, release = _save_that_waits(s, "advance")
+        evidence = asyncio.create_task(seconds(s, 20))
+        await writing.wait()
+        override = asyncio.create_task(s.conductor.promote(who="me", reason="now", override=True))
+        await asyncio.sleep(0)
+        release.set()
+        with pytest.raises(NotNow, match="another command came first"):
+            await override
+        assert s.conductor.rollout.state is State.BAKING
+        evidence.cancel()
 
     play(scenario)
 
@@ -455,5 +511,46 @@ def test_a_start_while_a_rollback_is_still_being_measured_is_one_truth() -> None
         assert s.conductor.rollout.state is State.VALIDATING
         assert s.store.rollout.state is State.VALIDATING
         assert s.store.rollout.epoch == s.conductor.rollout.epoch
+
+    play(scenario)
+
+
+def test_a_run_is_opened_with_what_its_traffic_promises() -> None:
+    """The rate of idle decides the expected times; a restart finds the same horizon and residual."""
+    plan = replace(PLAN, control_at_full=True, stretch_s=8640.0, bake_s=600.0)
+
+    async def scenario(s: Stage) -> None:
+        await seconds(s, 30, ok=10)  # both arms of the stage answer ten a second
+        applied = await s.conductor.start(plan, "digest", who="me", reason="go")
+        assert "At 20 judged requests a second" in applied.text
+        s.conductor.arm_health("gpu", READY_B)
+        s.conductor.arm_health("tpu", READY_C)
+        await tick(s)
+        await seconds(s, 60, ok=10)
+        assert s.conductor.rollout.state is State.BAKING
+        assert s.worker.last_snapshot().weight == 9_666
+
+    before = play(scenario)
+    kept = before.conductor.rollout.run
+    assert kept is not None
+    assert kept.residual == 334
+
+    async def nothing(s: Stage) -> None:
+        assert s.conductor.rollout.run is not None
+        assert s.conductor.rollout.run.residual == 334
+        assert s.worker.last_snapshot().weight == 9_666
+        assert s.conductor.rollout.run.plan == kept.plan
+
+    play(nothing, before.store, now=2000.0)
+
+
+def test_without_a_minute_of_traffic_nothing_is_promised() -> None:
+    """A run that is started at once has the plan's own numbers, and says so."""
+
+    async def scenario(s: Stage) -> None:
+        applied = await s.conductor.start(PLAN, "digest", who="me", reason="go")
+        assert "No times are foretold: traffic has not been counted for long enough" in applied.text
+        assert s.conductor.rollout.run is not None
+        assert s.conductor.rollout.run.plan == PLAN
 
     play(scenario)

@@ -89,7 +89,7 @@ def test_what_outgrows_the_hold_streams() -> None:
         leg.lose()
         with pytest.raises(StreamBroken):
             await reply.stream.read()
-        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"FAILED": 1}
+        assert stage.counted(Role.CANDIDATE, Lane.LIVE) == {"FAILED": 1, "FAILED_BODY": 1}
         assert stage.pool(Role.BASELINE).legs == []
 
     play(scenario)

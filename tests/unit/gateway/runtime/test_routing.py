@@ -102,3 +102,10 @@ def test_limits_are_prepared_in_seconds() -> None:
     assert route is not None
     assert (route.limits, route.slowest_limit_s) == ((0.1, None, 2.5), 2.5)
     assert routed(lat_limits_ms=(None, None, None)).route.slowest_limit_s == 0.0  # type: ignore[union-attr]  # applied above
+
+
+def test_the_limits_on_streams_are_prepared_too() -> None:
+    """The wait for a first event may be the longest that the plan calls in time."""
+    route = routed(stream_limits_ms=(2500.0, 80.0)).route
+    assert route is not None
+    assert (route.stream_limits, route.slowest_limit_s) == ((2.5, 0.08), 2.5)

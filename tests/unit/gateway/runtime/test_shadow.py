@@ -90,7 +90,7 @@ def test_two_answers_make_a_pair_in_either_order(copy_first: bool, routing: dict
     [
         (503, 200, {"SHED": 1}),
         (429, 200, {"SHED": 1}),
-        (500, 200, {"FAILED": 1}),
+        (500, 200, {"FAILED": 1, "FAILED_STATUS": 1}),
         (200, 500, {"OK": 1, "LAT95_N": 1}),
         (400, 500, {"REFUSED_UNCHECKED": 1}),
     ],
@@ -227,7 +227,7 @@ def test_an_answer_that_cannot_be_compared_still_has_a_status(values: dict[str, 
     play(scenario)
 
 
-@pytest.mark.parametrize(("streams", "counted"), [(True, {"CANCELLED": 1}), (False, {"FAILED": 1})])
+@pytest.mark.parametrize(("streams", "counted"), [(True, {"CANCELLED": 1}), (False, {"FAILED": 1, "FAILED_BODY": 1})])
 def test_the_copy_of_a_stream_ends_without_blame(streams: bool, counted: dict[str, int]) -> None:
     """A client's stream may go on for ever; a copy that did would keep its room, so it ends and nobody is charged."""
 
@@ -294,6 +294,36 @@ def test_a_request_written_after_the_epoch_changed_is_not_copied() -> None:
         stage.follow(epoch=2, version=2, **TO_CANDIDATE)
         stage.leg(Role.BASELINE).write()
         assert stage.pool(Role.CANDIDATE, Lane.COPY).legs == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("live", "routing"),
+    [
+        (Role.BASELINE, {"weight": 0, "noise_copies": 10_000}),
+        (Role.CANDIDATE, {"weight": 10_000, "reverse_copies": 10_000}),
+    ],
+)
+def test_copies_to_the_baseline_end_with_the_epoch(live: Role, routing: dict[str, int]) -> None:
+    """They serve comparison alone, and what they are compared with is void; whoever waits is served all the same."""
+
+    async def scenario() -> None:
+        stage = Stage(connected=False, **routing)
+        taken = [stage.take(copy_first=True), stage.take()]
+        copy = stage.leg(Role.BASELINE, Lane.COPY)
+        stage.follow(epoch=2, version=2, weight=0, judging=False)
+        copy.write()
+        assert copy.fate == str(Loss.STALE)
+        if live is Role.CANDIDATE:
+            for leg in stage.pool(live).legs:
+                leg.write()
+        for leg in stage.pool(Role.BASELINE).legs:
+            leg.write()
+            leg.answer(200)
+        assert [request.reply.done() for request in taken] == [True, True]
+        assert stage.pool(Role.BASELINE, Lane.COPY).legs == [copy]
+        assert stage.shadow.copies.taken == 0
 
     play(scenario)
 

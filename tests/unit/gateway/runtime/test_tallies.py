@@ -3,12 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.types import MOST_SHAPES, Count, Lane, Outcome, Role
-from gateway.runtime.tallies import Tallies, Ticket
+from gateway.runtime.tallies import Tallies
+from gateway.runtime.ticket import Ticket
 
 LIMITS = (0.1, 0.5, 1.0)
 LATENCY = (
     Count.LAT50_N, Count.LAT50_BAD, Count.LAT95_N, Count.LAT95_BAD, Count.LAT99_N, Count.LAT99_BAD
 )  # fmt: skip
+
+STREAM = (Count.TTFT_N, Count.TTFT_BAD, Count.ITL_N, Count.ITL_BAD, Count.STREAMS, Count.STREAMS_BROKEN)
 
 
 def tallies(limits: tuple[float | None, float | None, float | None] = LIMITS) -> Tallies:
@@ -108,19 +111,18 @@ def test_an_arm_is_not_timed_while_the_client_sends() -> None:
     assert latency(book) == (1, 1, 1, 0, 1, 0)
 
 
-@pytest.mark.parametrize("values", [{"compiles": 3}, {"timed": False}])
-def test_what_leaves_the_latency_metrics_leaves_them_altogether(values: dict[str, int]) -> None:
-    """A compile or an event stream takes back what the sweep had counted at once."""
+def test_what_leaves_the_latency_metrics_leaves_them_altogether() -> None:
+    """A compile takes back what the sweep had counted at once."""
     book = tallies()
     ticket = opened(book)
     book.sweep(50.6)
     assert latency(book) == (1, 1, 1, 1, 0, 0)
-    book.close(ticket, Outcome.OK, 55.0, **values)
+    book.close(ticket, Outcome.OK, 55.0, compiles=3)
     windows, latencies = book.take()
     (window,) = windows
     assert [window.tally[c] for c in LATENCY] == [-1, -1, -1, -1, 0, 0]
     assert window.tally[Count.OK] == 1
-    assert (window.tally[Count.COMPILES], window.tally[Count.EXCUSED]) == ((1, 1) if "compiles" in values else (0, 0))
+    assert (window.tally[Count.COMPILES], window.tally[Count.EXCUSED]) == (1, 1)
     assert latencies == []
 
 
@@ -236,26 +238,42 @@ def test_settled_when_nothing_is_open_or_waits() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(list(Outcome)), st.floats(0.0, 3.0), st.booleans(), st.integers(0, 1)), max_size=20
+        st.tuples(
+            st.sampled_from(list(Outcome)),
+            st.floats(0.0, 3.0),
+            st.sampled_from(["whole", "asked", "events", "both"]),
+            st.integers(0, 1),
+        ),
+        max_size=20,
     ),
     st.lists(st.floats(50.0, 53.0), max_size=5),
 )
 def test_events_are_never_fewer_than_bad_events(
-    ends: list[tuple[Outcome, float, bool, int]], sweeps: list[float]
+    ends: list[tuple[Outcome, float, str, int]], sweeps: list[float]
 ) -> None:
     """However requests end and sweeps fall, 0 <= bad <= n <= requests in every metric, and each outcome counts once."""
-    book = tallies()
-    waiting = [(50.0 + took, opened(book), outcome, timed, compiles) for outcome, took, timed, compiles in ends]
-    moments = sorted([(at, None) for at in sweeps] + [(w[0], w) for w in waiting], key=lambda m: m[0])
+    book = Tallies(epoch=1, window_s=10.0, limits=LIMITS, stream_limits=(0.7, 0.1))
+    waiting = []
+    for outcome, took, kind, compiles in ends:
+        ticket = book.open(Role.CANDIDATE, Lane.LIVE, 105.0, 50.0, asks_for_events=kind in ("asked", "both"))
+        waiting.append((50.0 + took, ticket, outcome, kind in ("events", "both"), compiles))
+    begins = [(50.0 + (w[0] - 50.0) * share, (w[1], share)) for w in waiting if w[3] for share in (0.3, 0.6, 0.9)]
+    moments = sorted([(at, None) for at in sweeps] + begins + [(w[0], w) for w in waiting], key=lambda m: m[0])
     totals = [0] * len(Count)
     for at, end in moments:
         if end is None:
             book.sweep(at)
+        elif len(end) == 2:
+            ticket, share = end
+            if share == 0.3:
+                book.begin_stream(ticket, framed=True)
+            else:
+                book.took(ticket, b"data: x\n\n", at)
         else:
-            book.close(end[1], end[2], at, timed=end[3], compiles=end[4])
+            book.close(end[1], end[2], at, at=160.0, compiles=end[4])
         for window in book.take()[0]:
             totals = [a + b for a, b in zip(totals, window.tally, strict=True)]
-    for n, bad in zip(LATENCY[::2], LATENCY[1::2], strict=True):
+    for n, bad in zip((*LATENCY, *STREAM)[::2], (*LATENCY, *STREAM)[1::2], strict=True):
         assert 0 <= totals[bad] <= totals[n] <= len(ends)
     assert sum(totals[c] for c in Count if c <= Count.SHED) == len(ends)
     assert book.open_since is None

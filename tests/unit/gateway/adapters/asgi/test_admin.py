@@ -15,8 +15,9 @@ from gateway.adapters.asgi.guard import Guard
 from gateway.adapters.plan_document import parse_plan
 from gateway.adapters.prom import GatewayCollector, exposition
 from gateway.core.snapshot import LatencyCounts, Report
-from gateway.core.types import Lane, Role
+from gateway.core.types import Count, Lane, Role
 from gateway.runtime.record import Record
+from gateway.runtime.replay import Replayer
 from wire import admin, metrics
 
 TOKEN = "t0ken"
@@ -42,7 +43,8 @@ def ask(
         await s.conductor.restore()
         collector = GatewayCollector(s.conductor, s.analyst, s.replica)
         desk = Desk(
-            name="demo", conductor=s.conductor, analyst=s.analyst, replica=s.replica, parse_plan=parse_plan,
+            name="demo", conductor=s.conductor, analyst=s.analyst, replica=s.replica,
+            replayer=Replayer(s.store, s.store), parse_plan=parse_plan,
             metrics=lambda: exposition(collector), draining=lambda: draining, beats=lambda: True,
         )  # fmt: skip
         guarded: Any = Guard(build(desk), matches=lambda t: t == TOKEN, hosts=["127.0.0.1"], loopback=loopback)
@@ -241,6 +243,30 @@ def test_metrics_are_well_formed_and_follow_the_counts() -> None:
     ask(scenario)
 
 
+def test_ends_of_streams_and_incomplete_windows_are_exported() -> None:
+    """Whole and broken streams apart, by arm and lane; a silent worker's windows in metrics and status."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        s.traffic()
+        tally = s.analyst.ever.tallies[Role.CANDIDATE, Lane.LIVE]
+        tally[Count.STREAMS], tally[Count.STREAMS_BROKEN] = 5, 2
+        s.analyst.attach("w1")
+        s.clock.advance(60.0)
+        await tick(s)
+        families = {f.name: f for f in text_string_to_metric_families((await client.get("/metrics")).text)}
+        ends = {
+            sample.labels["end"]: sample.value
+            for sample in families[metrics.GATEWAY_STREAMS.name].samples
+            if (sample.labels["arm"], sample.labels["lane"]) == ("candidate", "live")
+        }
+        assert ends == {"whole": 3.0, "broken": 2.0}
+        (counted,) = families[metrics.GATEWAY_INCOMPLETE.name].samples
+        status = msgspec.json.decode((await client.get(admin.STATUS_PATH)).content, type=admin.Status)
+        assert counted.value == status.control["incomplete_windows"] > 0
+
+    ask(scenario)
+
+
 def test_explain_tells_a_run_from_beginning_to_end() -> None:
     """Every state in the documented shape; the end with metric, rule, outcome and one change."""
 
@@ -341,3 +367,87 @@ def test_off_loopback_explain_needs_the_token() -> None:
         assert told.status_code == 200
 
     ask(scenario, loopback=False)
+
+
+def test_start_says_what_the_traffic_promises_and_the_status_keeps_it() -> None:
+    """Rate, time of each step and horizon are in the answer, in the status and in the explanation."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await seconds(s, 30, ok=10)
+        answer = await client.post("/v1/start", headers=WRITE, content=start_body())
+        told = "At 20 judged requests a second (counted at the start) the steps should take: 10 % about "
+        assert told in answer.json()["detail"]
+        run = (await client.get("/v1/status")).json()["run"]
+        assert (run["outlook"]["rate"], len(run["outlook"]["step_s"])) == (20.0, 2)
+        assert run["outlook"]["horizon_s"] > 720.0
+        assert run["outlook"]["text"].startswith(told)
+        assert run["longest_step_s"] == 60.0
+        facts = (await client.get("/v1/explain")).json()["facts"]
+        assert [fact["text"] for fact in facts if fact["label"] == "Expected"] == [run["outlook"]["text"]]
+
+    ask(scenario)
+
+
+def rolled_back_run(s: Stage) -> Awaitable[None]:
+    async def scenario() -> None:
+        await make_ready(s)
+        await seconds(s, 5)
+        await seconds(s, 20, failed=4)
+        await s.conductor.keep_checkpoint()
+
+    return scenario()
+
+
+def test_a_run_is_replayed_and_another_plan_is_judged_by() -> None:
+    """Changes nothing, so on loopback it needs no token; what cannot be judged again is refused by name."""
+
+    async def scenario(client: httpx.AsyncClient, s: Stage) -> None:
+        await client.post(admin.START_PATH, content=start_body(), headers=WRITE)
+        await rolled_back_run(s)
+        before = (s.conductor.rollout, len(s.store.lines))
+        reads = {"content-type": "application/json"}
+
+        async def ask_for(**asked: Any) -> httpx.Response:
+            return await client.post(admin.REPLAY_PATH, content=msgspec.json.encode(asked), headers=reads)
+
+        answer = await ask_for(run_id="run1")
+        assert answer.status_code == 200, answer.text
+        found = msgspec.json.decode(answer.content, type=admin.Replay)
+        assert (found.same, found.other_plan, found.holes) == (True, None, [])
+        assert found.final is not None
+        assert (found.final.verdict, found.final.metric, found.final.weight) == ("ROLL_BACK", "error", 1000)
+        assert [(each.kind, each.differs) for each in found.decisions] == [("rollback", [])]
+        other = await ask_for(run_id="run1", plan={**PLAN, "slo": {"error": {"allowed": 0.8}}})
+        what_if = msgspec.json.decode(other.content, type=admin.Replay)
+        assert what_if.final is not None
+        assert (what_if.same, what_if.other_plan, what_if.final.verdict) == (None, "demo", "HOLD")
+        refusals = [
+            (await ask_for(run_id="none"), 404, "no_run"),
+            (await ask_for(run_id="run1", plan={**PLAN, "preset": "default"}), 422, "plan"),
+            (await ask_for(run_id="run1", plan={**PLAN, "steps": []}), 422, "plan"),
+            (await ask_for(run_id="run1", at=1.0), 404, "not_recorded"),
+            (await ask_for(), 422, "request"),
+        ]
+        for refused, status, reason in refusals:
+            assert (refused.status_code, refused.json()["reason"]) == (status, reason)
+            assert refused.json()["problems"] or refused.json()["error"]
+        assert (s.conductor.rollout, len(s.store.lines)) == before
+
+    ask(scenario)
+
+
+def test_a_replay_from_elsewhere_needs_the_token_and_from_another_site_never_works() -> None:
+    """It has a body, so the rules against cross-site requests are those of a write."""
+
+    async def away(client: httpx.AsyncClient, s: Stage) -> None:
+        answer = await client.post(admin.REPLAY_PATH, content=b"{}", headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["reason"]) == (401, "no_token")
+
+    async def cross(client: httpx.AsyncClient, s: Stage) -> None:
+        foreign = {"content-type": "application/json", "origin": "http://evil.example"}
+        assert (await client.post(admin.REPLAY_PATH, content=b"{}", headers=foreign)).status_code == 403
+        form = {"content-type": "text/plain"}
+        assert (await client.post(admin.REPLAY_PATH, content=b"{}", headers=form)).status_code == 415
+
+    ask(away, loopback=False)
+    ask(cross)

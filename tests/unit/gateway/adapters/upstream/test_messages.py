@@ -86,6 +86,15 @@ def test_the_shapes_of_an_answer_that_met_a_compile(compiles: bytes, compiled: b
     assert read_head(200, headers[::-1])[0].compiled == shapes
 
 
+def test_a_head_says_how_much_of_the_answer_is_json() -> None:
+    """Tensors follow it; the length travels with the type, wherever the header stands."""
+    headers = [(b"inference-header-content-length", b"12"), (b"content-type", b"application/octet-stream")]
+    for order in (headers, headers[::-1]):
+        head, _ = read_head(200, order)
+        assert head.content_type == "application/octet-stream; inference-header-content-length=12"
+    assert read_head(200, headers[1:])[0].content_type == "application/octet-stream"
+
+
 def test_identity_is_no_encoding() -> None:
     """And chunked is seen."""
     head, chunked = read_head(200, [(b"content-encoding", b"identity"), (b"transfer-encoding", b"chunked")])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.compare.embeddings import PairKind, PairResult
 from gateway.core.compare.parity import KEEP, ParityStats
+from gateway.core.compare.result import FieldResult, Figure, PairComparison, PairKind, PairResult
 
 Entry = tuple[str, PairResult]
 
@@ -52,6 +52,13 @@ def test_what_cannot_be_compared_is_worse_than_any_cosine() -> None:
     assert stats.sentence() == "request b: shape"
 
 
+def test_what_has_no_cosine_is_sorted_by_kind() -> None:
+    """A label that differs could be compared: another form of answer is worse."""
+    labels = PairResult(kind=PairKind.TOLERANCE)
+    stats = stats_of(("a", labels), ("z", PairResult(kind=PairKind.SHAPE)), ("b", labels))
+    assert [w.request_id for w in stats.worst] == ["z", "a", "b"]
+
+
 def test_only_the_worst_are_remembered() -> None:
     """However many fail, a few are kept, the worst ones."""
     stats = stats_of(*((f"r{i:03}", off(i / 100)) for i in range(50, 0, -1)))
@@ -64,10 +71,23 @@ def test_good_pairs_are_never_among_the_worst() -> None:
     assert stats_of(("a", ok(0.99)), ("b", ok(0.98))).worst == []
 
 
+def by_field(name: str, content: str, kind: PairKind, share: float) -> PairResult:
+    figures = {Figure.PREFIX_SHARE: share, Figure.DIFFERENCES: share}
+    found = FieldResult(field=name, kind=kind, figures=figures, sentence="" if kind is PairKind.OK else f"{name}: off")
+    return PairComparison((found,)).result(content)
+
+
 results = st.one_of(
     st.floats(-1.0, 1.0).map(ok),
     st.floats(-1.0, 1.0).map(off),
     st.sampled_from([PairKind.NAN, PairKind.SHAPE, PairKind.STATUS]).map(broken),
+    st.builds(
+        by_field,
+        st.sampled_from(["text", "data"]),
+        st.sampled_from(["openai_chat", "json"]),
+        st.sampled_from([PairKind.OK, PairKind.TOLERANCE]),
+        st.floats(0.0, 1.0),
+    ),
 )
 entries = st.lists(st.tuples(st.uuids().map(str), results), max_size=12, unique_by=lambda entry: entry[0])
 
@@ -82,10 +102,7 @@ def test_pairs_may_be_merged_in_any_order(all_entries: list[Entry], at: int) -> 
     for target, parts in ((there, (one, other)), (back, (other, one))):
         for part in parts:
             target.merge(part)
-    for merged in (there, back):
-        assert (merged.kinds, merged.min_cosine, merged.max_abs, merged.worst) == (
-            whole.kinds, whole.min_cosine, whole.max_abs, whole.worst,
-        )  # fmt: skip
+    assert there.checkpoint() == back.checkpoint() == whole.checkpoint()
 
 
 @settings(max_examples=50)
@@ -103,3 +120,23 @@ def test_a_foreign_checkpoint_is_refused() -> None:
     saved = stats_of(("a", ok(1.0))).checkpoint() | {"kinds": {"fine": 3}}
     with pytest.raises(ValueError, match="'fine' is not a valid PairKind"):
         ParityStats.restore(saved)
+
+
+def test_fields_keep_their_worst_figures_apart() -> None:
+    """Each field of each content has its own counts; a small share and many differences are the worst."""
+    stats = stats_of(
+        ("a", by_field("text", "openai_chat", PairKind.OK, 0.9)),
+        ("b", by_field("text", "openai_chat", PairKind.TOLERANCE, 0.2)),
+        ("c", by_field("text", "openai_completions", PairKind.OK, 0.5)),
+    )
+    chat = stats.fields["openai_chat", "text"]
+    assert (chat.pairs, chat.bad) == (2, 1)
+    assert chat.figures == {Figure.PREFIX_SHARE: 0.2, Figure.DIFFERENCES: 0.9}
+    assert stats.fields["openai_completions", "text"].figures[Figure.PREFIX_SHARE] == 0.5
+
+
+def test_a_checkpoint_without_fields_can_be_restored() -> None:
+    """Runs that compared embeddings alone wrote none."""
+    saved = stats_of(("a", ok(0.9))).checkpoint()
+    del saved["fields"]
+    assert (ParityStats.restore(saved).pairs, ParityStats.restore(saved).fields) == (1, {})

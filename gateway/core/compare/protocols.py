@@ -1,0 +1,97 @@
+"""Answers of the known protocols in the form that policies name.
+
+OpenAI embeddings (API reference, "Create embeddings"): ``data`` in the order of ``index``, every ``embedding`` an FP32
+tensor, whether it was sent as numbers or as base64 of little-endian float32. Open Inference Protocol v2
+(inference_rest.md and the binary tensor extension): ``outputs`` an object from name to tensor. Anything else as it is.
+"""
+
+import base64
+import binascii
+from typing import Any
+
+from gateway.core.compare.content import Tensor, Unreadable, tensor, tensor_of_bytes
+from gateway.core.compare.policy import ContentKind
+from gateway.core.compare.result import PairKind
+
+
+def content_kind(path: str) -> ContentKind:
+    """What a request to ``path`` (without query) is answered with."""
+    known = {
+        "/v1/embeddings": ContentKind.EMBEDDINGS,
+        "/v1/chat/completions": ContentKind.CHAT,
+        "/v1/completions": ContentKind.COMPLETIONS,
+    }
+    if path.startswith("/v2/models/") and path.endswith("/infer"):
+        return ContentKind.INFER
+    return known.get(path, ContentKind.JSON)
+
+
+def readable(kind: ContentKind, document: object, binary: bytes = b"") -> object:
+    """The decoded answer as policies name it. Never raises: what is not as declared becomes ``Unreadable`` in place.
+
+    binary: what follows the JSON part of an Open Inference answer.
+    """
+    if not isinstance(document, dict):
+        return document
+    match kind:
+        case ContentKind.EMBEDDINGS if isinstance(document.get("data"), list):
+            return {**document, "data": _embeddings(document["data"])}
+        case ContentKind.INFER if isinstance(document.get("outputs"), list):
+            return {**document, "outputs": _outputs(document["outputs"], binary)}
+        case _:
+            return document
+
+
+def _embeddings(data: list[Any]) -> list[Any] | Unreadable:
+    indices = [item.get("index") if isinstance(item, dict) else None for item in data]
+    if any(index is not None for index in indices):
+        whole = [index for index in indices if type(index) is int]
+        if len(whole) < len(data) or sorted(whole) != list(range(len(data))):
+            return Unreadable(PairKind.UNDECODABLE, f"data: the indices are not 0 to {len(data) - 1}, each once")
+        data = sorted(data, key=lambda item: int(item["index"]))
+    return [
+        {**item, "embedding": _vector(item["embedding"])} if isinstance(item, dict) and "embedding" in item else item
+        for item in data
+    ]
+
+
+def _vector(value: object) -> object:
+    if isinstance(value, list):
+        return tensor("FP32", [len(value)], value)
+    if not isinstance(value, str):
+        return value
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return Unreadable(PairKind.UNDECODABLE, "the embedding is no base64")
+    if len(raw) % 4:
+        return Unreadable(PairKind.UNDECODABLE, f"the embedding has {len(raw)} bytes, no multiple of 4")
+    return tensor_of_bytes("FP32", [len(raw) // 4], raw)
+
+
+def _outputs(outputs: list[Any], binary: bytes) -> dict[str, object] | Unreadable:
+    names = [output.get("name") if isinstance(output, dict) else None for output in outputs]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return Unreadable(PairKind.UNDECODABLE, "outputs: each needs a name of its own")
+    found: dict[str, object] = {}
+    at = 0
+    for output in outputs:
+        parameters = output.get("parameters")
+        size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+        if size is None:
+            found[output["name"]] = _declared(output, None)
+        elif type(size) is not int or not 0 <= size <= len(binary) - at:
+            return Unreadable(PairKind.UNDECODABLE, "outputs: a binary_data_size does not fit the answer")
+        else:
+            found[output["name"]] = _declared(output, binary[at : at + size])
+            at += size
+    if at != len(binary):
+        return Unreadable(PairKind.UNDECODABLE, f"outputs: {len(binary) - at} bytes belong to no output")
+    return found
+
+
+def _declared(output: dict[str, Any], raw: bytes | None) -> Tensor | Unreadable:
+    datatype, shape = output.get("datatype"), output.get("shape")
+    if not isinstance(datatype, str) or not isinstance(shape, list):
+        return Unreadable(PairKind.UNDECODABLE, "an output needs datatype and shape")
+    return tensor(datatype, shape, output.get("data")) if raw is None else tensor_of_bytes(datatype, shape, raw)
