@@ -97,6 +97,7 @@ class Conductor:
         self._measuring: asyncio.Task[None] | None = None
         self._move_after = 0.0
         self.ledger = Ledger(store)
+        self._unkept = ""
         self._alarm = Alarm()
         self.record = Record(store, analyst)
         self.rollout = Rollout()
@@ -422,6 +423,12 @@ class Conductor:
             noise_copies=self.analyst.noise_copies if judged and run is not None and run.step == 0 else 0,
         )
 
+    @property
+    def store_detail(self) -> str:
+        """How the last writes to the store went: of decisions, and of what a restart would go on from; ``ok``."""
+        decisions = self.ledger.detail
+        return self._unkept if self._unkept and decisions == "ok" else decisions
+
     async def keep_checkpoint(self) -> None:
         """Stores the judge's state, so that a restart carries the evidence against the candidate on.
 
@@ -433,7 +440,9 @@ class Conductor:
             return
         try:
             await self.store.checkpoint(epoch, state)
+            self._unkept = ""
         except StoreUnavailable as error:
+            self._unkept = f"the judge's state is not stored: {error}"
             log.error("no checkpoint", extra={"fields": {"event": "store_unavailable", "detail": str(error)}})
 
     def _log(self, lines: list[JournalEntry]) -> None:

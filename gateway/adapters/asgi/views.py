@@ -40,7 +40,7 @@ def status(conductor: Conductor, analyst: Analyst, replica: Replica, *, name: st
         epoch=rollout.epoch,
         arms=[_arm(conductor, analyst, replica, role) for role in Role],
         workers=_workers(replica),
-        store=conductor.ledger.detail,
+        store=conductor.store_detail,
         snapshot_version=replica.snapshot.version,
         run=run_view(rollout, analyst) if rollout.run is not None else None,
         verdict=verdict_view(verdict, now) if verdict is not None else None,

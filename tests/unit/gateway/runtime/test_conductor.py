@@ -8,6 +8,7 @@ import pytest
 from fakes.control import PLAN, READY_B, READY_C, Stage, play, seconds, started, tick
 from fakes.gateway import FakeStore
 
+from gateway.adapters.asgi.views import status
 from gateway.core.run import NotNow, Outcome, Rollout, State
 from gateway.core.snapshot import Ack, Snapshot
 from gateway.core.verdict import Judge, VerdictName
@@ -446,6 +447,24 @@ def test_a_restart_with_other_arms_rolls_back_before_anything_is_routed() -> Non
 
     play(after, store)
     assert store.lines[-1].data["rule"] == "configuration"
+
+
+def test_a_store_that_takes_no_checkpoint_is_told_though_nothing_is_decided() -> None:
+    """Whoever looks must not find out with the next decision; when it takes one again all is well."""
+
+    async def scenario(s: Stage) -> None:
+        await started(s)
+        await seconds(s, 3)
+        s.store.down = True
+        await s.conductor.keep_checkpoint()
+        assert s.conductor.ledger.detail == "ok"
+        assert s.conductor.store_detail == "the judge's state is not stored: the fake store is down"
+        assert status(s.conductor, s.analyst, s.replica, name="r").store == s.conductor.store_detail
+        s.store.down = False
+        await s.conductor.keep_checkpoint()
+        assert s.conductor.store_detail == "ok"
+
+    play(scenario)
 
 
 def test_a_checkpoint_that_cannot_be_read_begins_the_judge_afresh() -> None:
