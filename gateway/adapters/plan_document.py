@@ -99,10 +99,15 @@ class NoiseFloor(_Strict):
 
 
 class Strata(_Strict):
-    """Classes of requests by the size of their body; ``edges`` in bytes, rising."""
+    """Classes of requests by the size of their body; ``edges`` rising, in bytes or in tokens of ``bytes_per_token``."""
 
-    by: Literal["body_bytes"]
+    by: Literal["body_bytes", "tokens"]
     edges: Annotated[list[int], Field(min_length=1)]
+    bytes_per_token: Annotated[float, Field(gt=0, le=64)] | None = None
+
+    def in_bytes(self) -> tuple[int, ...]:
+        """A token is an estimate: classes come from the request alone, and the gateway has no tokenizer."""
+        return tuple(round(edge * (self.bytes_per_token or 1.0)) for edge in self.edges)
 
 
 class PlanDocument(_Strict):
@@ -170,7 +175,7 @@ def parse_plan(document: dict[str, Any], rollout: str) -> tuple[Plan, str]:
     if parsed.rollout != rollout:
         problems.append(f"rollout: '{parsed.rollout}' is not this gateway's; it carries '{rollout}'")
     policy, faults = _policy(parsed.compare)
-    problems += faults
+    problems += [*faults, *_idle(parsed)]
     try:
         plan = _build(parsed, policy)
     except PlanError as error:
@@ -210,10 +215,27 @@ def _build(parsed: PlanDocument, policy: ComparePolicy | None) -> Plan:
         declared_differences=tuple(parsed.declared_differences),
         preset=parsed.preset,
         rule=rule,
-        strata=() if parsed.strata is None else tuple(parsed.strata.edges),
+        strata=() if parsed.strata is None else parsed.strata.in_bytes(),
         noise_pairs=noise_pairs,
         **durations,
     )
+
+
+def _idle(parsed: PlanDocument) -> list[str]:
+    """What is written down and would do nothing, though whoever wrote it counts on it."""
+    problems = []
+    if parsed.slo.parity is None and (parsed.parity is not None or parsed.compare is not None):
+        problems.append("slo.parity: missing; parity and compare say when answers are equal, and nothing is held to it")
+    if parsed.residual is not None and parsed.steps[-1] != 100:
+        problems.append(
+            f"residual: {parsed.residual:g} is for a step at 100 percent, and steps end at {parsed.steps[-1]:g}"
+        )
+    if parsed.strata is not None and (parsed.strata.by == "tokens") is (parsed.strata.bytes_per_token is None):
+        given = parsed.strata.bytes_per_token
+        problems.append(
+            f"strata.bytes_per_token: {given} with by: {parsed.strata.by}; tokens need it, body_bytes have none"
+        )
+    return problems
 
 
 def _policy(compare: Compare | None) -> tuple[ComparePolicy | None, list[str]]:

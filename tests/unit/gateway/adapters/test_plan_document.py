@@ -120,7 +120,7 @@ def test_a_noise_floor_that_cannot_be_is_refused(change: dict[str, Any], problem
         ({"by": "body_bytes", "edges": []}, "strata.edges: "),
         ({"by": "body_bytes"}, "strata.edges: "),
         ({"edges": [512]}, "strata.by: "),
-        ({"by": "tokens", "edges": [512]}, "strata.by: 'tokens': Input should be 'body_bytes'"),
+        ({"by": "words", "edges": [512]}, "strata.by: 'words': Input should be 'body_bytes' or 'tokens'"),
         ({"by": "body_bytes", "edges": ["many"]}, "strata.edges.0: 'many': "),
         ({"by": "body_bytes", "edges": [512, 512]}, "strata.edges: [512, 512] must rise"),
         ({"by": "body_bytes", "edges": [0]}, "strata.edges: [0] must be 1 byte or more"),
@@ -133,6 +133,12 @@ def test_strata_that_cannot_be_are_refused(strata: dict[str, Any], problem: str)
     with pytest.raises(PlanError) as refused:
         parse_plan({**DEMO, "strata": strata}, "demo")
     assert any(found.startswith(problem) for found in refused.value.problems), refused.value.problems
+
+
+def test_edges_in_tokens_are_an_estimate_from_the_size_of_the_body() -> None:
+    """Nothing but the request decides its class, and nobody here has a tokenizer."""
+    plan, _ = parse_plan({**DEMO, "strata": {"by": "tokens", "edges": [128, 1024], "bytes_per_token": 4.5}}, "demo")
+    assert plan.strata == (576, 4608)
 
 
 def test_every_problem_is_named_with_field_and_value() -> None:
@@ -154,6 +160,14 @@ def test_every_problem_is_named_with_field_and_value() -> None:
         ({"steps": [0]}, "never sends live traffic"),
         ({"steps": [10, 10]}, "rise"),
         ({"parity": None}, "parity: missing"),
+        ({"slo": {"error": {}}}, "slo.parity: missing; parity and compare say"),
+        ({"steps": [10, 50], "residual": 2}, "residual: 2 is for a step at 100 percent, and steps end at 50"),
+        ({"strata": {"by": "tokens", "edges": [128]}}, "strata.bytes_per_token: None with by: tokens"),
+        (
+            {"strata": {"by": "body_bytes", "edges": [9], "bytes_per_token": 4}},
+            "strata.bytes_per_token: 4.0 with by: body",
+        ),
+        ({"strata": {"by": "tokens", "edges": [9], "bytes_per_token": 0}}, "strata.bytes_per_token: 0: "),
         ({"copies": {"share": 0}}, "without a single pair"),
         ({"max_step_s": 10}, "max_step_s"),
         ({"min_events": 10**25}, "min_events"),
