@@ -20,6 +20,7 @@ DeviceKind = Literal["cpu", "cuda", "tpu", "tpu-emulator"]
 DtypeName = Literal["float32", "bfloat16"]
 MatmulPrecision = Literal["highest", "high", "medium"]
 Source = Literal["compiled", "cache", "eager"]
+Phase = Literal["admission", "tokenise", "queue", "device"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,11 +67,23 @@ class ModelNotFound(Refused):
 
 
 class QueueFull(Refused):
+    """``retry_after_s``: when the queue that was met will be gone."""
+
     reason = "queue_full"
+
+    def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlinePassed(Refused):
+    """``phase``: where the request was when its time was up; ``admission``: it would have been before an answer."""
+
     reason = "deadline"
+
+    def __init__(self, phase: Phase, message: str = "") -> None:
+        super().__init__(message or f"deadline: the time that the caller named has passed, in phase {phase}")
+        self.phase = phase
 
 
 class NotReady(Refused):
