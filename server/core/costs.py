@@ -1,6 +1,6 @@
 """What a batch costs, from the warm-up's own timings: on one device rounding up is dear, on another it is free."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from server.core.catalog import Catalogue
@@ -15,7 +15,8 @@ class Costs:
 
     def __init__(self, catalogue: Catalogue, timings: Sequence[BucketTiming] = ()) -> None:
         self._catalogue = catalogue
-        self._seconds = {timing.bucket: timing.warm_s for timing in timings if timing.warm_s > 0}
+        timed = {timing.bucket: timing.warm_s for timing in timings if timing.warm_s > 0}
+        self._seconds = {bucket: _at_most(bucket, timed) for bucket in timed}
         largest = max(self._seconds, default=None, key=lambda bucket: bucket.cells)
         self._cell_s = 0.0 if largest is None else self._seconds[largest] / largest.cells
         self._parts: dict[int, int] = {}
@@ -79,3 +80,10 @@ class Costs:
             return max((bucket.batch for bucket in full), default=self._catalogue.full_rows)
         best = max(rates.values())
         return max(rows for rows, rate in rates.items() if rate * CLEARLY >= best)
+
+
+def _at_most(bucket: Bucket, timed: Mapping[Bucket, float]) -> float:
+    """No shape takes longer than one that holds it: where it seems so the machine was busy when it was timed."""
+    return min(
+        seconds for other, seconds in timed.items() if other.batch >= bucket.batch and other.length >= bucket.length
+    )

@@ -55,6 +55,13 @@ def test_of_nearly_equal_choices_the_larger_is_taken() -> None:
     assert first_batch(noisy, [1] * 16) == (16, "16x8")
 
 
+def test_a_shape_that_was_timed_in_a_bad_moment_costs_no_more_than_a_larger_one() -> None:
+    """A pause of the machine in the warm-up must not close a batch size for good."""
+    paused = costs_of(lambda bucket: 9.0 if bucket == Bucket(4, 8) else bucket.cells / 1000)
+    assert paused.seconds(Bucket(4, 8)) == pytest.approx(0.128)
+    assert paused.seconds(Bucket(1, 8)) == pytest.approx(0.008)
+
+
 def test_without_timings_everyone_who_fits_goes() -> None:
     """Nothing is known, so nothing is refused for it either."""
     unknown = Costs(CATALOGUE)
