@@ -20,6 +20,11 @@ from bench.server_work import MODEL
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_S: Final = 180.0
 OURS: Final = "ours"
+MODULES: Final = {
+    "litserve": "bench.server_litserve",
+    "mosec": "bench.server_mosec",
+    "mosec-sorted": "bench.server_mosec",
+}
 CATALOGUE: Final = {
     "batch": [1, 2, 3, 4, 6, 8, 12, 16],
     "length": [6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64],
@@ -48,7 +53,7 @@ def serving(name: str, folder: Path | None, *, peers: Path | None, cores: set[in
         assert folder is not None, "our server has no constant model; give it a small one"
         words = ["-m", "server", "--config", str(_config(folder, port, work))]
     else:
-        words = ["-m", "bench.server_peers", name, str(port), "-" if folder is None else str(folder)]
+        words = ["-m", MODULES.get(name, "bench.server_peers"), name, str(port), "-" if folder is None else str(folder)]
     with started(words, peers=peers, cores=cores, log=work / f"{name}.log") as process:
         path = "/v1/embeddings" if name == OURS else "/embed"
         running = Running(port, path, process.pid, process.pid)

