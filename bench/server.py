@@ -1,8 +1,9 @@
 """Our inference server beside others, one sentence a request: ``python -m bench.server [--peers FOLDER]``.
 
 The server has one core, the generator another one. Each round asks every server once, so that what the machine does
-meanwhile hits all of them; ratios are formed within a round, and their medians are printed. FOLDER holds LitServe and
-Mosec (``pip install --target FOLDER litserve mosec``); who is not installed is left out, and said to be.
+meanwhile hits all of them; ratios are formed within a round, and their medians are printed. FOLDER is a virtual
+environment with LitServe and Mosec (``python -m venv FOLDER; FOLDER/bin/pip install litserve mosec``); who is not
+installed is left out, and said to be.
 
 Exit code 1: below 1.8 times the best server as documented, 1.15 times Mosec with a length sort, or 0.85 of the model in
 a tight loop.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.server_cast import OURS, Running, one_layer, serving, started
+from bench.server_cast import OURS, Running, interpreter_of, one_layer, python_path, serving, started
 from bench.server_load import Seen, closed_loop, cpu_s, open_loop
 from bench.server_work import sentences, weights
 
@@ -186,10 +187,9 @@ def _missing(peers: Path | None) -> dict[str, str]:
     """Who cannot be imported, and why."""
     found = {}
     for name, package in (("litserve", "litserve"), ("mosec", "mosec"), (SORTED, "mosec")):
-        path = os.pathsep.join([*(each for each in sys.path if each), *([str(peers)] if peers else [])])
         tried = subprocess.run(
-            [sys.executable, "-c", f"import {package}"],
-            env={**os.environ, "PYTHONPATH": path},
+            [sys.executable if peers is None else interpreter_of(peers), "-c", f"import {package}"],
+            env={**os.environ, "PYTHONPATH": python_path()},
             capture_output=True,
             text=True,
             check=False,
@@ -201,7 +201,7 @@ def _missing(peers: Path | None) -> dict[str, str]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.server", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peers", type=Path, help="a folder in which LitServe and Mosec are installed")
+    parser.add_argument("--peers", type=Path, help="a virtual environment with LitServe and Mosec")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each phase")
     return parser.parse_args()

@@ -64,20 +64,29 @@ def serving(name: str, folder: Path | None, *, peers: Path | None, cores: set[in
         yield running
 
 
+def interpreter_of(peers: Path) -> str:
+    return str(peers / "bin" / "python")
+
+
+def python_path() -> str:
+    """What is installed here comes first: of the peers' environment only what is missing."""
+    return os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])
+
+
 @contextmanager
 def started(words: list[str], *, peers: Path | None, cores: set[int], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """A Python process with a group of its own on ``cores``; what it prints is in ``log``."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    if peers is not None and words[1] != "server":
-        # Behind what is installed here: only what is missing comes from there.
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in sys.path if path), str(peers)])
+    interpreter = sys.executable
+    if peers is not None and words[1] in MODULES.values():
+        interpreter, environment["PYTHONPATH"] = interpreter_of(peers), python_path()
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)  # A child inherits it.
     try:
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, *words],
+                [interpreter, *words],
                 cwd=ROOT,
                 env=environment,
                 stdout=output,
