@@ -6,7 +6,7 @@ SCENARIO ?= good
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 PACKAGES := wire server gateway ctl loadtest demo bench
 
-.PHONY: help demo demo-all test test-tools bench-decisions check lint types imports unit lock clean-all
+.PHONY: help demo demo-all test test-tools bench-decisions bench-server check lint types imports unit lock clean-all
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test-tools            tests that need Debian's tools (installs them as root)"
 	@echo "make check                 lint, types, import contract, unit tests"
 	@echo "make bench-decisions       the decision rule on simulated traffic, beside other tools' rules (ten minutes)"
+	@echo "make bench-server          our inference server beside others (PEERS=FOLDER: see docs/benchmarks.md)"
 	@echo "make lock                  writes locks/*.txt from locks/*.in"
 	@echo "make clean-all             removes everything that make created"
 
@@ -54,6 +55,9 @@ test-tools: $(VENV)/.fresh
 
 bench-decisions: $(VENV)/.fresh
 	@nice -n 19 $(RUN) -m bench.decisions
+
+bench-server: $(VENV)/.fresh
+	@$(RUN) -m bench.server $(if $(PEERS),--peers $(PEERS))
 
 lock:
 	@scripts/lock

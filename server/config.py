@@ -83,7 +83,10 @@ class AdminSection(_Section):
 
 
 class QueueSection(_Section):
+    """``max_rows`` that wait, which also bounds one request; ``max_wait_ms`` of estimated work before a request."""
+
     max_rows: int = Field(default=256, ge=1, le=100_000)
+    max_wait_ms: int = Field(default=1000, ge=1, le=3_600_000)
 
 
 class DrainSection(_Section):

@@ -87,7 +87,14 @@ class Server:
         self._access_log = AccessLogFile(settings.access_log, log)
         self._tokenizer = FolderTokenizer(settings.model.path)
         self._link = ProcessLink(log)
-        self._batcher = Batcher(catalogue, settings.queue.max_rows, self._link.run, self._clock, self._telemetry)
+        self._batcher = Batcher(
+            catalogue,
+            settings.queue.max_rows,
+            self._link.run,
+            self._clock,
+            self._telemetry,
+            max_wait_s=settings.queue.max_wait_ms / 1000,
+        )
         self._supervisor = Supervisor(
             start_command(settings, catalogue, emulator_allowed=emulator_allowed),
             self._link,
@@ -105,6 +112,7 @@ class Server:
             self._tokenizer,
             self._batcher,
             self._clock,
+            max_rows=settings.queue.max_rows,
         )
         exchange = Exchange(lambda: self._identity, self._clock, self._telemetry, self._access_log, log)
         self._data = UvicornListener(

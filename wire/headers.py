@@ -29,12 +29,15 @@ COMPILES: Final = "x-canary-compiles"
 COMPILED: Final = "x-canary-compiled"
 """The shapes that were compiled, as ``4x128,1x128``; absent when the answer met no compile."""
 IDENTITY: Final = "x-canary-identity"
+PHASE: Final = "x-canary-phase"
+"""Of a 504: where the request was when its deadline passed, ``tokenise``, ``queue`` or ``device``;
+``admission`` when it was refused at once because it would."""
 
 # From the gateway to a client.
 ARM: Final = "x-canary-arm"
 FAILOVER: Final = "x-canary-failover"
 
-TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY})
+TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY, PHASE})
 
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
 MAX_COMPILED: Final = 4

@@ -35,6 +35,9 @@ SERVER_PHASE_SECONDS: Final = Metric(
     "canary_server_phase_seconds", "Time of a request in queue, batch and device.", ("phase",)
 )
 SERVER_QUEUE_ROWS: Final = Metric("canary_server_queue_rows", "Rows waiting.")
+SERVER_DROPPED: Final = Metric(
+    "canary_server_dropped", "Requests that left the queue before the device ran them, by why.", ("reason",)
+)
 SERVER_BATCH_ROWS: Final = Metric("canary_server_batch_rows", "Rows sent to the device, by kind.", ("kind",))
 SERVER_BATCHES: Final = Metric("canary_server_batches", "Batches run, by bucket.", ("bucket",))
 

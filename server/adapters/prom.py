@@ -1,5 +1,7 @@
 """Prometheus: the names and labels of wire.metrics."""
 
+from typing import Literal
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -26,12 +28,15 @@ class PromTelemetry:
         self._request_seconds = self._histogram(names.SERVER_REQUEST_SECONDS)
         self._phase_seconds = self._histogram(names.SERVER_PHASE_SECONDS)
         self._queue_rows = self._gauge(names.SERVER_QUEUE_ROWS)
+        self._dropped = self._counter(names.SERVER_DROPPED)
         self._batch_rows = self._counter(names.SERVER_BATCH_ROWS)
         self._batches = self._counter(names.SERVER_BATCHES)
         self._seen = 0
         # Present from the start, so that a rule on an increase has something to increase from.
         for phase in ("warm_up", "serving"):
             self._compiles.labels(phase)
+        for why in ("gone", "deadline"):
+            self._dropped.labels(why)
 
     def exposition(self) -> bytes:
         """All metrics in the text format."""
@@ -59,6 +64,9 @@ class PromTelemetry:
 
     def queue_changed(self, rows: int) -> None:
         self._queue_rows.set(rows)
+
+    def left_queue(self, why: Literal["gone", "deadline"]) -> None:
+        self._dropped.labels(why).inc()
 
     def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
         self._batches.labels(str(batch.bucket)).inc()

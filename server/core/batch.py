@@ -1,16 +1,19 @@
 """Lanes by width: one FIFO a bucket length, the lane of the oldest request is served when the device is idle.
 
-Nothing waits for company: a batch is what stands in the lane at that moment. Grouping by width keeps short
-texts from paying for a long one's padding. A request is one unit and is never split over batches.
+Nothing waits for company: a batch is what stands in the lane at that moment, or as much of it as gives the most useful
+rows a second. Grouping by width keeps short texts from paying for a long one's padding. What stands in a lane is one
+unit and is never split over batches; a request of more rows than one batch takes comes in parts (see parts.py).
 """
 
 from array import array
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from server.core.admission import expired
 from server.core.catalog import Catalogue
+from server.core.costs import Costs
 from server.core.types import Bucket, ShapeNotServed, TokenRows
 
 
@@ -46,37 +49,59 @@ class Turn:
 
 
 class Lanes:
-    """The queue of a server, in rows."""
+    """The queue of a server, in rows and in seconds of work."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, costs: Costs | None = None) -> None:
         self._catalogue = catalogue
+        self._costs = Costs(catalogue) if costs is None else costs
         # A lane is there while somebody stands in it: the lengths of a lenient server are not known beforehand.
         self._lanes: dict[int, deque[Waiting]] = {}
+        self._standing: dict[int, Waiting] = {}
+        self._lane_rows: dict[int, int] = {}
+        self._with_deadline = 0
         self._rows = 0
+        self._work_s = 0.0
         self._refused: set[Bucket] = set()
 
     @property
     def rows(self) -> int:
         return self._rows
 
+    def price(self, costs: Costs) -> None:
+        """From now on batches cost ``costs``."""
+        self._costs = costs
+        self._work_s = sum(costs.work(rows, length) for length, rows in self._lane_rows.items())
+
+    def ahead_s(self, rows: int, length: int) -> float:
+        """Seconds of work before the batch in which ``rows`` of ``length`` would be that came now.
+
+        An upper bound: of the other lanes all that stands there counts, though some of it came later than the head of
+        this one.
+        """
+        lane = self._lane_rows.get(length, 0)
+        return max(0.0, self._work_s - self._costs.work(lane, length)) + self._costs.ahead(lane + rows, length)
+
     def add(self, waiting: Waiting) -> None:
         self._lanes.setdefault(waiting.length, deque()).append(waiting)
-        self._rows += waiting.tokens.count
+        self._standing[waiting.ticket] = waiting
+        self._with_deadline += waiting.deadline is not None
+        self._count(waiting.length, waiting.tokens.count)
 
     def remove(self, ticket: int) -> bool:
         """Takes a request out again; False when it is no longer waiting."""
-        for lane in self._lanes.values():
-            for waiting in lane:
-                if waiting.ticket == ticket:
-                    self._leave(waiting)
-                    return True
-        return False
+        waiting = self._standing.get(ticket)
+        if waiting is not None:
+            self._leave(waiting)
+        return waiting is not None
+
+    def stands(self, ticket: int) -> bool:
+        return ticket in self._standing
 
     def clear(self) -> tuple[Waiting, ...]:
         """Empties every lane and returns who stood there."""
-        everyone = tuple(waiting for lane in self._lanes.values() for waiting in lane)
-        self._lanes.clear()
-        self._rows = 0
+        everyone = tuple(self._standing.values())
+        for waiting in everyone:
+            self._leave(waiting)
         return everyone
 
     def refuse(self, bucket: Bucket) -> tuple[Waiting, ...]:
@@ -87,8 +112,7 @@ class Lanes:
         self._refused.add(bucket)
         concerned = tuple(
             waiting
-            for lane in self._lanes.values()
-            for waiting in lane
+            for waiting in self._standing.values()
             if self._catalogue.fit(waiting.tokens.count, waiting.length) == bucket
         )
         for waiting in concerned:
@@ -100,46 +124,77 @@ class Lanes:
         return bool(self._refused) and bucket in self._refused
 
     def take(self, now: float) -> Turn:
-        """The next batch: from the lane whose head is oldest, whole requests up to the largest declared batch.
+        """The next batch: from the lane whose head is oldest, that head and as many behind it as are worth while.
 
-        A request that is larger goes alone. Nobody joins where that would make a refused shape.
+        At most the largest declared batch; a request that is larger goes alone. Nobody joins where that would make a
+        refused shape.
         """
         late = self._drop_late(now)
         if not self._lanes:
             return Turn(None, late)
         lane = min(self._lanes.values(), key=lambda each: each[0].ticket)
-        members: list[Waiting] = []
-        rows = 0
-        while lane and (not members or self._join(rows + lane[0].tokens.count, lane[0].length)):
-            member = lane[0]
+        bucket, members = self._worth_while(lane)
+        for member in members:
             self._leave(member)
-            members.append(member)
-            rows += member.tokens.count
-        bucket = self._catalogue.fit(rows, members[0].length)
-        if isinstance(bucket, ShapeNotServed):
-            raise bucket
-        return Turn(Batch(bucket, tuple(members)), late)
+        return Turn(Batch(bucket, members), late)
 
-    def _join(self, rows: int, length: int) -> bool:
+    def _worth_while(self, lane: deque[Waiting]) -> tuple[Bucket, tuple[Waiting, ...]]:
+        """So many from the head on that useful rows a second are the most, and of nearly equal choices the largest."""
+        rows, best, rate = 0, 0, 0.0
+        chosen: Bucket | None = None
+        for index, waiting in enumerate(lane):
+            rows += waiting.tokens.count
+            bucket = self._catalogue.fit(rows, waiting.length)
+            if index and not self._join(rows, waiting.length, bucket):
+                break
+            if isinstance(bucket, ShapeNotServed):
+                raise bucket
+            better = self._costs.better(rows, bucket, rate)
+            if better is not None:
+                chosen, best, rate = bucket, index + 1, better
+        assert chosen is not None, "nothing was compared before the head, so it was chosen at least"
+        return chosen, tuple(islice(lane, best))
+
+    def _join(self, rows: int, length: int, bucket: Bucket | ShapeNotServed) -> bool:
         """Whether several requests, ``rows`` in all, may go together."""
-        if rows > self._catalogue.full_rows:
-            return False
-        bucket = self._catalogue.fit(rows, length)
         # Some sizes may be excluded: company must not make anybody's row longer.
-        return isinstance(bucket, Bucket) and bucket.length == length and bucket not in self._refused
+        return (
+            rows <= self._catalogue.full_rows
+            and isinstance(bucket, Bucket)
+            and bucket.length == length
+            and not self.refuses(bucket)
+        )
 
     def _drop_late(self, now: float) -> tuple[Waiting, ...]:
-        late = [each for lane in self._lanes.values() for each in lane if expired(each.deadline, now)]
+        if not self._with_deadline:
+            return ()
+        late = tuple(each for each in self._standing.values() if expired(each.deadline, now))
         for waiting in late:
             self._leave(waiting)
-        return tuple(late)
+        return late
 
     def _leave(self, waiting: Waiting) -> None:
+        del self._standing[waiting.ticket]
         lane = self._lanes[waiting.length]
-        lane.remove(waiting)
-        self._rows -= waiting.tokens.count
+        if lane[0] is waiting:
+            lane.popleft()
+        else:
+            lane.remove(waiting)
         if not lane:
             del self._lanes[waiting.length]
+        self._with_deadline -= waiting.deadline is not None
+        self._count(waiting.length, -waiting.tokens.count)
+
+    def _count(self, length: int, rows: int) -> None:
+        before = self._lane_rows.get(length, 0)
+        self._rows += rows
+        self._work_s += self._costs.work(before + rows, length) - self._costs.work(before, length)
+        if before + rows:
+            self._lane_rows[length] = before + rows
+            return
+        del self._lane_rows[length]
+        if not self._lane_rows:
+            self._work_s = 0.0  # Sums of differences drift.
 
 
 def pad(batch: Batch) -> tuple[bytes, bytes]:

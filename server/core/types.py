@@ -23,6 +23,7 @@ MatmulPrecision = Literal["highest", "high", "medium"]
 Source = Literal["compiled", "cache", "eager"]
 # PyTorch's own folder; torch_tpu's in this host's shared memory (its tier 2); torch_tpu's shared folder (tier 3).
 CacheTier = Literal["", "pytorch", "host", "shared"]
+Phase = Literal["admission", "tokenise", "queue", "device"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,11 +84,23 @@ class ModelNotFound(Refused):
 
 
 class QueueFull(Refused):
+    """``retry_after_s``: when the queue that was met will be gone."""
+
     reason = "queue_full"
+
+    def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlinePassed(Refused):
+    """``phase``: where the request was when its time was up; ``admission``: it would have been before an answer."""
+
     reason = "deadline"
+
+    def __init__(self, phase: Phase, message: str = "") -> None:
+        super().__init__(message or f"deadline: the time that the caller named has passed, in phase {phase}")
+        self.phase = phase
 
 
 class NotReady(Refused):

@@ -28,9 +28,15 @@ class Compiles:
 class Visit:
     """When a request arrived, until when its caller waits (seconds of the same clock; None is for ever), what it met.
 
+    ``shadow``: it is a copy, whose answer nobody waits for.
     However the request ends, answered, refused or left, ``compiles`` tells what it met until then.
     """
 
     arrived: float
     deadline: float | None = None
     compiles: Compiles = Compiles()
+    shadow: bool = False
+
+    def shorten(self, deadline: float) -> None:
+        """The earlier of two deadlines holds."""
+        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)

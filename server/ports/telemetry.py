@@ -1,6 +1,6 @@
 """What operators watch."""
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from server.core.batch import Batch
 from server.core.lifecycle import Life
@@ -10,6 +10,10 @@ class Telemetry(Protocol):
     def life_changed(self, life: Life) -> None: ...
 
     def queue_changed(self, rows: int) -> None: ...
+
+    def left_queue(self, why: Literal["gone", "deadline"]) -> None:
+        """A request left before it reached the device: its caller is gone, or was told that its time is up."""
+        ...
 
     def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
         """``batch_s`` from leaving the queue to the vectors' arrival, ``device_s`` the worker's share of it."""

@@ -1,30 +1,32 @@
 """Feeds the device: one batch at a time, formed at the moment it falls idle."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from server.core.admission import admit
+from server.core.admission import Limits
 from server.core.batch import Batch, Lanes, Waiting, pad, split
 from server.core.catalog import Catalogue
-from server.core.types import Bucket, Internal, NotReady, Refused, ShapeNotServed, TokenRows
+from server.core.costs import Costs
+from server.core.types import (
+    Bucket,
+    BucketTiming,
+    DeadlinePassed,
+    Internal,
+    NotReady,
+    Refused,
+    ShapeNotServed,
+    TokenRows,
+)
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import Telemetry
 from server.ports.worker import Finished, Run, RunFailed
-from server.runtime.deadline import late, until
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """One request's share of a batch: float32 rows, and how the time was spent (seconds)."""
-
-    data: bytes
-    bucket: Bucket
-    queue_s: float
-    batch_s: float
-    device_s: float
+from server.runtime.deadline import until
+from server.runtime.places import Place, Places
+from server.runtime.vectors import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +67,25 @@ class Batcher:
     """
 
     def __init__(
-        self, catalogue: Catalogue, max_rows: int, send: Callable[[Run], None], clock: Clock, telemetry: Telemetry
+        self,
+        catalogue: Catalogue,
+        max_rows: int,
+        send: Callable[[Run], None],
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        max_wait_s: float = math.inf,
     ) -> None:
         self._catalogue = catalogue
-        self._max_rows = max_rows
         self._send = send
         self._clock = clock
         self._telemetry = telemetry
         self._lanes = Lanes(catalogue)
+        self._places = Places(catalogue, self._lanes, Limits(max_rows, max_wait_s), clock, telemetry.queue_changed)
         self._asked: dict[int, _Asked] = {}
         self._ran = set(catalogue.buckets())
         self._compiled = False
         self._on_device: _OnDevice | None = None
-        self._reserved = 0
         self._ticket = 0
         self._runs = 0
         self._dim = 0
@@ -87,13 +95,21 @@ class Batcher:
         """How long the batch on the device has been there; 0 when the device is idle."""
         return 0.0 if self._on_device is None else now - self._on_device.taken
 
+    def part_rows(self, width: int) -> int:
+        """How many rows a part of a request should have whose longest row has ``width`` tokens."""
+        return self._places.part_rows(width)
+
     @property
     def may_compile(self) -> bool:
         """Whether the batch on the device may be compiling: its shape has not run yet, and the engine compiles."""
         return self._compiled and self._on_device is not None and self._on_device.first
 
-    def open(self, dim: int, *, compiled: bool) -> None:
-        """From now on batches are sent. ``dim`` is the length of a vector, ``compiled`` whether the engine compiles."""
+    def open(self, dim: int, *, compiled: bool, timings: Sequence[BucketTiming] = ()) -> None:
+        """From now on batches are sent. ``dim`` is the length of a vector, ``compiled`` whether the engine compiles.
+
+        ``timings`` are the warm-up's: they decide how large a batch should be, and how long the queue is.
+        """
+        self._places.price(Costs(self._catalogue, timings))
         self._dim = dim
         self._compiled = compiled
         self._closed = None
@@ -109,50 +125,66 @@ class Batcher:
             _refuse(asked, NotReady(reason))
         self._on_device = None
         self._lanes.clear()
-        self._tell_queue()
+        self._places.tell()
         return told
 
     @contextmanager
-    def reserved(self, rows: int) -> Iterator[None]:
+    def reserved(self, rows: int, visit: Visit) -> Iterator[None]:
         """Holds the place of a request that is still being tokenised: it counts as waiting. Raises a Refused.
 
-        Who leaves this block and calls ``answer`` without awaiting in between cannot lose the place.
+        Who leaves this block and calls ``answer`` or ``parted`` without awaiting in between cannot lose the place.
         """
-        self._admit(rows)
-        self._reserved += rows
-        self._tell_queue()
-        try:
+        self._check_open()
+        self._places.admit_rows(rows, visit, self._device_s())
+        with self._places.held(rows):
             yield
-        finally:
-            self._reserved -= rows
-            self._tell_queue()
 
-    async def answer(self, tokens: TokenRows, visit: Visit) -> Vectors:
+    @contextmanager
+    def parted(self, tokens: TokenRows, visit: Visit) -> Iterator[Place]:
+        """Admits a request that comes in parts, as a whole: none of them is refused for others that came in between.
+
+        Each part is asked for with ``answer``, one after the other. It then stands behind those who came before it, so
+        that a large request takes turns with small ones.
+        """
+        bucket = self._check(tokens)
+        self._places.admit(tokens, bucket.length, visit, self._device_s())
+        with self._places.held(tokens.count, bucket.length) as place:
+            yield place
+
+    async def answer(self, tokens: TokenRows, visit: Visit, place: Place | None = None) -> Vectors:
         """Waits for the vectors of one request. Raises a Refused; cancelling takes the request out of its lane.
 
-        Whichever it is, ``visit`` tells the compiles of its own batch, and of those that were on the device while it
-        waited. Who leaves while one may be running counts that as one, which is the least that it is.
+        ``place``: it is a part of the request that holds this. Whichever way it ends, ``visit`` tells the compiles of
+        its own batch, and of those that were on the device while it waited. Who leaves while one may be running counts
+        that as one, which is the least that it is.
         """
-        bucket = self._catalogue.fit(tokens.count, tokens.width)
-        if isinstance(bucket, ShapeNotServed):
-            raise bucket
-        if self._lanes.refuses(bucket):
-            raise self._failed_before(bucket)
-        self._admit(tokens.count)
+        bucket = self._check(tokens)
+        if place is None:
+            self._places.admit(tokens, bucket.length, visit, self._device_s())
+        else:
+            self._places.give(place, tokens.count)
         self._ticket += 1
         ticket = self._ticket
         asked = self._asked[ticket] = _Asked(asyncio.get_running_loop().create_future(), visit)
         self._lanes.add(Waiting(ticket, tokens, bucket.length, visit.arrived, visit.deadline))
         self._pump()
         try:
-            async with until(visit.deadline, self._clock):
+            async with until(visit.deadline, self._clock, lambda: "queue" if self._lanes.stands(ticket) else "device"):
                 return await asked.future
+        except asyncio.CancelledError:
+            if self._lanes.stands(ticket):
+                self._telemetry.left_queue("gone")
+            raise
+        except DeadlinePassed as passed:
+            if passed.phase == "queue":
+                self._telemetry.left_queue("deadline")
+            raise
         finally:
             # Whoever was told an outcome is no longer among those who ask: this one leaves by itself.
             if self._asked.pop(ticket, None) is not None:
                 self._leaves_behind(asked)
             if self._lanes.remove(ticket):
-                self._tell_queue()
+                self._places.tell()
 
     def finished(self, event: Finished) -> Landed | None:
         """A batch's vectors arrived. None: it is not the one on the device."""
@@ -161,6 +193,8 @@ class Batcher:
             return None
         batch, bucket = done.batch, done.batch.bucket
         batch_s = self._clock.monotonic() - done.taken
+        if not done.first:
+            self._places.learn(bucket, batch_s)
         self._ran.add(bucket)
         self._telemetry.batch_done(batch, batch_s=batch_s, device_s=event.device_s, compiles=event.compiles)
         shares = split(event.vectors, [member.tokens.count for member in batch.members], self._dim)
@@ -188,15 +222,25 @@ class Batcher:
         self._pump()
         return Landed(done.batch, batch_s, done.first)
 
-    def _admit(self, rows: int) -> None:
+    def _check_open(self) -> None:
         if self._closed is not None:
             raise NotReady(self._closed)
-        full = admit(self._lanes.rows + self._reserved, rows, self._max_rows)
-        if full is not None:
-            raise full
 
-    def _tell_queue(self) -> None:
-        self._telemetry.queue_changed(self._lanes.rows + self._reserved)
+    def _check(self, tokens: TokenRows) -> Bucket:
+        """Where the request belongs, of one that comes in parts its largest possible part. Raises a Refused."""
+        self._check_open()
+        rows = tokens.count if tokens.count <= self._catalogue.max_rows else self._catalogue.full_rows
+        bucket = self._catalogue.fit(rows, tokens.width)
+        if isinstance(bucket, ShapeNotServed):
+            raise bucket
+        if self._lanes.refuses(bucket):
+            raise self._failed_before(bucket)
+        return bucket
+
+    def _device_s(self) -> float:
+        """Until the device is idle, as far as is known."""
+        done = self._on_device
+        return 0.0 if done is None else self._places.left_s(done.batch.bucket, self.running_s(self._clock.monotonic()))
 
     def _take_off(self, event: Finished | RunFailed) -> _OnDevice | None:
         """Who waits now was in this batch or waited behind it: everyone met its compiles."""
@@ -235,7 +279,7 @@ class Batcher:
             for waiting in turn.late:
                 asked = self._asked.pop(waiting.ticket, None)
                 if asked is not None:
-                    _refuse(asked, late())
+                    _refuse(asked, DeadlinePassed("queue"))
             if turn.batch is not None:
                 self._runs += 1
                 self._on_device = _OnDevice(self._runs, turn.batch, now, turn.batch.bucket not in self._ran)
@@ -244,7 +288,7 @@ class Batcher:
                     self._asked = {ticket: each for ticket, each in self._asked.items() if not each.future.done()}
                 ids, mask = pad(turn.batch)
                 self._send(Run(self._runs, turn.batch.bucket, ids, mask))
-        self._tell_queue()
+        self._places.tell()
 
 
 def _refuse(asked: _Asked, refusal: Refused) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Life
+from server.core.parts import cut
 from server.core.types import (
     BadRequest,
     Bucket,
@@ -19,6 +20,7 @@ from server.ports.clock import Clock
 from server.ports.tokenizer import Tokenizer
 from server.runtime.batcher import Batcher
 from server.runtime.deadline import until
+from server.runtime.vectors import Vectors, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,10 @@ class Predictor:
         tokenizer: Tokenizer,
         batcher: Batcher,
         clock: Clock,
+        *,
+        max_rows: int = 0,
     ) -> None:
+        """``max_rows`` of one request: more than the largest batch comes in parts, up to this."""
         self._model = model
         self._life = life
         self._facts = facts
@@ -55,6 +60,7 @@ class Predictor:
         self._tokenizer = tokenizer
         self._batcher = batcher
         self._clock = clock
+        self._max_rows = max(max_rows, catalogue.max_rows)
 
     def check_serving(self) -> EngineFacts:
         """The engine's facts, or NotReady with the state's sentence."""
@@ -72,19 +78,20 @@ class Predictor:
         """Vectors of texts. Raises a Refused; what cannot be served is not tokenised first."""
         self.check_serving()
         self._check_texts(texts)
-        with self._batcher.reserved(len(texts)):
-            async with until(visit.deadline, self._clock):
+        with self._batcher.reserved(len(texts), visit):
+            async with until(visit.deadline, self._clock, lambda: "tokenise"):
                 ids = await self._tokenizer.encode(texts)
         return await self.tokens(TokenRows(ids), visit)
 
     async def tokens(self, tokens: TokenRows, visit: Visit) -> Prediction:
         """Vectors of ready-made token ids. Raises a Refused."""
         facts = self.check_serving()
-        bucket = self._catalogue.fit(tokens.count, tokens.width)
-        if isinstance(bucket, ShapeNotServed):
-            raise bucket
+        self._check_shape(tokens)
         tokens.check_vocabulary(facts.vocabulary)
-        vectors = await self._batcher.answer(tokens, visit)
+        if tokens.count <= self._catalogue.max_rows:
+            vectors = await self._batcher.answer(tokens, visit)
+        else:
+            vectors = await self._in_parts(tokens, visit, facts.dim)
         return Prediction(
             data=vectors.data,
             rows=tokens.count,
@@ -96,12 +103,32 @@ class Predictor:
             device_s=vectors.device_s,
         )
 
+    async def _in_parts(self, tokens: TokenRows, visit: Visit, dim: int) -> Vectors:
+        """One answer, or the first failure of a part."""
+        with self._batcher.parted(tokens, visit) as place:
+            parts = cut(tokens, self._batcher.part_rows)
+            answers = [await self._batcher.answer(part.tokens, visit, place) for part in parts]
+        return together(parts, answers, dim)
+
+    def _check_shape(self, tokens: TokenRows) -> None:
+        self._check_rows(tokens.count)
+        # Of a request that comes in parts no shape is its own; its longest row must fit.
+        bucket = self._catalogue.fit(min(tokens.count, self._catalogue.max_rows), tokens.width)
+        if isinstance(bucket, ShapeNotServed):
+            raise bucket
+
+    def _check_rows(self, rows: int) -> None:
+        if rows > self._max_rows:
+            raise ShapeNotServed(
+                f"input: got {rows} rows, this server takes at most {self._max_rows} rows of at most "
+                f"{self._catalogue.max_length} tokens (catalogue {self._catalogue}); nothing is truncated",
+                param="input",
+            )
+
     def _check_texts(self, texts: Sequence[str]) -> None:
         if not texts:
             raise BadRequest("input: got no texts, at least one is needed", param="input")
-        refused = self._catalogue.refuse_rows(len(texts))
-        if refused is not None:
-            raise refused
+        self._check_rows(len(texts))
         for text in texts:
             refused = self._catalogue.refuse_length(self._tokenizer.at_least(text, self._catalogue.max_length + 1))
             if refused is not None:

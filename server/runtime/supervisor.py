@@ -171,7 +171,7 @@ class Supervisor:
     def _warmed(self) -> None:
         assert self.facts is not None, "the worker reports its facts before it warms"
         self._step(Event.WARMED)
-        self._batcher.open(self.facts.dim, compiled=self.facts.compiled)
+        self._batcher.open(self.facts.dim, compiled=self.facts.compiled, timings=self.life.warmed)
         self._log.info("ready", after_s=round(self.life.ready_after_s or 0.0, 3), summary=self.life.summary)
 
     def _step(self, event: Event, reason: str = "") -> None:

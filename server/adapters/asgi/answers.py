@@ -33,7 +33,7 @@ def refusal_response(
     """
     headers = dict(more or {})
     if reason in RETRY_AFTER:
-        headers["retry-after"] = RETRY_AFTER[reason]
+        headers.setdefault("retry-after", RETRY_AFTER[reason])
     if close or reason is Reason.BODY_TOO_LARGE:
         headers["connection"] = "close"
     return json_response(error_body(path, reason, message, param=param), headers, STATUS[reason])

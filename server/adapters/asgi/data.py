@@ -99,6 +99,8 @@ async def _infer(view: DataView, model: str, body: bytes, visit: Visit) -> tuple
     _check_model(view, model)
     view.predictor.check_serving()
     question = oip.parse(body)
+    if question.timeout_s is not None:
+        visit.shorten(visit.arrived + question.timeout_s)
     prediction = await _predict(view, question.texts, question.tokens, visit)
     return prediction, oip.render(prediction, view.model, question.id)
 

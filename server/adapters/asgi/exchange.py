@@ -1,5 +1,6 @@
 """One inference request from arrival to answer: timed, counted and logged, whatever comes of it."""
 
+import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,7 +10,7 @@ from litestar import Request, Response
 from server.adapters.asgi.answers import json_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
-from server.core.types import Bucket
+from server.core.types import Bucket, DeadlinePassed, QueueFull
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
@@ -55,7 +56,8 @@ class Exchange:
         arrived = self.clock.monotonic()
         deadline = request.headers.get(headers.DEADLINE_MS)
         deadline_ms = None if deadline is None else headers.parse_deadline_ms(deadline)
-        return Visit(arrived, deadline_at(arrived, deadline_ms))
+        shadow = request.headers.get(headers.SHADOW) == "1"
+        return Visit(arrived, deadline_at(arrived, deadline_ms), shadow=shadow)
 
     async def _answer(self, request: AnyRequest, visit: Visit, work: Work) -> tuple[Prediction, bytes]:
         check_head(request)
@@ -67,8 +69,8 @@ class Exchange:
         if code is Reason.INTERNAL:
             self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
         # The rest of a body that is given up must not be read as the next request.
-        close, more = isinstance(error, BodyTooSlow), _compiles(visit, None) if visit.compiles.count else None
-        return refusal_response(path, code, message, param, close=close, more=more), str(code)
+        close = isinstance(error, BodyTooSlow)
+        return refusal_response(path, code, message, param, close=close, more=_told(error, visit)), str(code)
 
     def _note(
         self,
@@ -87,7 +89,7 @@ class Exchange:
                 "at": round(self.clock.wall(), 6),
                 "request_id": request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
                 "epoch": request.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
-                "shadow": request.headers.get(headers.SHADOW) == "1",
+                "shadow": visit.shadow,
                 "route": route,
                 "status": status,
                 "reason": reason,
@@ -110,6 +112,16 @@ def _timings(prediction: Prediction, identity: Identity | None, visit: Visit) ->
         headers.IDENTITY: "" if identity is None else identity.digest(),
         **_compiles(visit, prediction.bucket),
     }
+
+
+def _told(error: Exception, visit: Visit) -> dict[str, str]:
+    """Headers of a refusal: when to come again, how far the request came, and what it met."""
+    told = _compiles(visit, None) if visit.compiles.count else {}
+    if isinstance(error, QueueFull):
+        told["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    if isinstance(error, DeadlinePassed):
+        told[headers.PHASE] = error.phase
+    return told
 
 
 def _compiles(visit: Visit, own: Bucket | None) -> dict[str, str]:

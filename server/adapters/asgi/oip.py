@@ -15,17 +15,22 @@ from wire.oip import InferRequest, InputTensor, TensorMetadata
 
 _decoder = msgspec.json.Decoder(InferRequest)
 OUTPUT = "embedding"
+MAX_TIMEOUT_US = 24 * 3600 * 1_000_000
 INTEGERS = frozenset({"INT64", "INT32"})
 ALLOWED = "text (BYTES [rows]), or input_ids with optional attention_mask (INT64 [rows, tokens])"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A checked request; exactly one of ``texts`` and ``tokens`` is set. ``id`` is repeated in the answer."""
+    """A checked request; exactly one of ``texts`` and ``tokens`` is set. ``id`` is repeated in the answer.
+
+    ``timeout_s``: how long its caller waits, from arrival; None is for ever.
+    """
 
     id: str | None
     texts: list[str] | None
     tokens: TokenRows | None
+    timeout_s: float | None = None
 
 
 def inputs() -> list[TensorMetadata]:
@@ -43,16 +48,29 @@ def parse(body: bytes) -> Question:
     for output in request.outputs or []:
         if output.name != OUTPUT:
             raise BadRequest(f"outputs: got {output.name!r}, allowed is {OUTPUT!r}", param="outputs")
+    timeout_s = _timeout(request.parameters.get("timeout"))
     tensors = {tensor.name: tensor for tensor in request.inputs}
     if len(tensors) != len(request.inputs):
         raise BadRequest("inputs: a name is given twice", param="inputs")
     if set(tensors) == {"text"}:
-        return Question(request.id, _texts(tensors["text"]), None)
+        return Question(request.id, _texts(tensors["text"]), None, timeout_s)
     if "input_ids" in tensors and set(tensors) <= {"input_ids", "attention_mask"}:
         ids = _matrix(tensors["input_ids"])
         mask = _matrix(tensors["attention_mask"]) if "attention_mask" in tensors else None
-        return Question(request.id, None, TokenRows(ids, mask, field="input_ids"))
+        return Question(request.id, None, TokenRows(ids, mask, field="input_ids"), timeout_s)
     raise BadRequest(f"inputs: got {sorted(tensors)}, allowed are {ALLOWED}", param="inputs")
+
+
+def _timeout(microseconds: object) -> float | None:
+    """Of the parameter that Triton's clients send; 0 is none, as there."""
+    if microseconds is None:
+        return None
+    if type(microseconds) is not int or not 0 <= microseconds <= MAX_TIMEOUT_US:
+        raise BadRequest(
+            f"parameters.timeout: got {microseconds!r}, allowed are microseconds, 0 (none) to {MAX_TIMEOUT_US}",
+            param="timeout",
+        )
+    return microseconds / 1e6 if microseconds else None
 
 
 def render(prediction: Prediction, model: str, request_id: str | None) -> bytes:

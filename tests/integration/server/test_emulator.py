@@ -74,10 +74,16 @@ def test_the_first_request_of_each_bucket_compiles_nothing(
 
 def test_a_shape_outside_the_catalogue_is_refused_and_compiles_nothing(emulated: RunningServer) -> None:
     """It does not reach the device at all."""
-    for given in ([[101] * 21], ["two", "rows"]):
-        answer = emulated.embed(given)
-        assert answer.status_code == 400
-        assert answer.json()["error"]["code"] == "shape_not_served"
+    answer = emulated.embed([[101] * 21])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "shape_not_served"
+    assert emulated.metric(SERVING) == 0
+
+
+def test_more_rows_than_a_batch_come_in_parts_and_compile_nothing(emulated: RunningServer) -> None:
+    """Each part in a declared shape."""
+    answer = emulated.embed(["two", "rows"])
+    assert (answer.status_code, answer.headers["x-canary-rows"], answer.headers["x-canary-compiles"]) == (200, "2", "0")
     assert emulated.metric(SERVING) == 0
 
 

@@ -88,6 +88,39 @@ def test_an_answer_says_how_it_came_about(cpu_server: RunningServer) -> None:
     assert answer.json()["usage"] == {"prompt_tokens": 6, "total_tokens": 6}
 
 
+def test_a_request_of_more_rows_than_a_batch_is_one_answer(cpu_server: RunningServer) -> None:
+    """Short and long texts, eleven rows for batches of two: each at its own place, equal to itself asked alone."""
+    texts = [("word " * (number % 9) + f"{number}") for number in range(11)]
+    alone = [vectors(cpu_server.embed(text))[0] for text in texts]
+    answer = cpu_server.embed(texts)
+    assert answer.headers["x-canary-rows"] == "11"
+    for one, other in zip(alone, vectors(answer), strict=True):
+        assert cosine(one, other) >= 0.999999
+
+
+def test_more_rows_than_may_wait_are_refused(cpu_server: RunningServer) -> None:
+    """With the limit, whatever the batches are."""
+    answer = cpu_server.embed(["a"] * 257)
+    assert answer.status_code == 400
+    assert "got 257 rows, this server takes at most 256 rows" in answer.json()["error"]["message"]
+
+
+def test_a_deadline_that_passes_says_where(cpu_server: RunningServer) -> None:
+    """By the header, and by the protocol's own parameter, in microseconds; the earlier one holds."""
+    ids = {"name": "input_ids", "shape": [64, 16], "datatype": "INT64", "data": [5] * 1024}
+    by_header = cpu_server.data.post(INFER, json={"inputs": [ids]}, headers={"x-canary-deadline-ms": "1"})
+    by_protocol = cpu_server.data.post(
+        INFER, json={"inputs": [ids], "parameters": {"timeout": 1}}, headers={"x-canary-deadline-ms": "60000"}
+    )
+    for answer in (by_header, by_protocol):
+        assert answer.status_code == 504, answer.text
+        assert answer.json()["reason"] == "deadline"
+        assert answer.headers["x-canary-phase"] in ("admission", "queue", "device")
+    malformed = cpu_server.data.post(INFER, json={"inputs": [ids], "parameters": {"timeout": "soon"}})
+    assert malformed.status_code == 400
+    assert "parameters.timeout: got 'soon'" in malformed.json()["error"]
+
+
 def test_many_callers_at_once_get_their_own_answers(cpu_server: RunningServer) -> None:
     """Batched together or not, nobody gets another's vector."""
     texts = [f"sentence number {number}" for number in range(24)]
@@ -98,9 +131,7 @@ def test_many_callers_at_once_get_their_own_answers(cpu_server: RunningServer) -
         assert cosine(one, other) >= 0.999999
 
 
-@pytest.mark.parametrize(
-    ("given", "part"), [("word " * 15, "17 tokens"), (["a", "b", "c"], "3 rows"), ([[5] * 17], "17 tokens")]
-)
+@pytest.mark.parametrize(("given", "part"), [("word " * 15, "17 tokens"), ([[5] * 17], "17 tokens")])
 def test_a_shape_outside_the_catalogue_is_refused_with_the_limits(
     cpu_server: RunningServer, given: Any, part: str
 ) -> None:

@@ -35,12 +35,16 @@ class FakeTelemetry:
         self.queue: list[int] = []
         self.batches: list[tuple[Batch, int]] = []
         self.failed: list[int] = []
+        self.left: list[str] = []
 
     def life_changed(self, life: Life) -> None:
         self.lives.append(life)
 
     def queue_changed(self, rows: int) -> None:
         self.queue.append(rows)
+
+    def left_queue(self, why: str) -> None:
+        self.left.append(why)
 
     def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
         self.batches.append((batch, compiles))

@@ -106,18 +106,18 @@ def test_rows_that_are_being_tokenised_count_as_waiting(fakes: SimpleNamespace) 
         batcher = batcher_of(fakes, [], max_rows=2)
         stuck = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
         await turns()
-        with batcher.reserved(2):
+        with batcher.reserved(2, Visit(100.0)):
             assert fakes.telemetry.queue[-1] == 2
             with pytest.raises(QueueFull, match="2 rows are waiting"):
                 await batcher.answer(one(2), Visit(100.0))
-            with pytest.raises(QueueFull), batcher.reserved(1):
+            with pytest.raises(QueueFull), batcher.reserved(1, Visit(100.0)):
                 pass
         held = asyncio.create_task(batcher.answer(TokenRows([[1], [2]]), Visit(100.0)))
         await turns()
         assert fakes.telemetry.queue[-1] == 2
         batcher.close("end")
         await asyncio.gather(stuck, held, return_exceptions=True)
-        with pytest.raises(NotReady), batcher.reserved(1):
+        with pytest.raises(NotReady), batcher.reserved(1, Visit(100.0)):
             pass
 
     asyncio.run(scenario())
@@ -134,10 +134,11 @@ def test_a_deadline_that_passed_in_the_queue_is_answered_without_the_device(fake
         await turns()
         fakes.clock.now = 401.0
         batcher.finished(Finished(1, vectors(1, 1), 0.1, 0))
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(DeadlinePassed, match="in phase queue"):
             await late
         await first
         assert len(sent) == 1
+        assert fakes.telemetry.left == ["deadline"]
 
     asyncio.run(scenario())
 
@@ -149,9 +150,10 @@ def test_a_deadline_fires_even_when_the_device_never_answers(fakes: SimpleNamesp
         batcher = batcher_of(fakes, [])
         stuck = asyncio.create_task(batcher.answer(one(1), Visit(100.0)))
         await turns()
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(DeadlinePassed, match="in phase queue"):
             await batcher.answer(one(2), Visit(100.0, 100.01))
         assert fakes.telemetry.queue[-1] == 0
+        assert fakes.telemetry.left == ["deadline"]
         batcher.close("end")
         await asyncio.gather(stuck, return_exceptions=True)
 
@@ -173,6 +175,7 @@ def test_a_cancelled_request_leaves_the_queue(fakes: SimpleNamespace) -> None:
         await first
         assert len(sent) == 1
         assert fakes.telemetry.queue[-1] == 0
+        assert fakes.telemetry.left == ["gone"]
 
     asyncio.run(scenario())
 

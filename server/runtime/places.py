@@ -1,0 +1,103 @@
+"""The places of those who wait: who is admitted, and what is held for a request that is not in its lane yet."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from server.core.admission import Ask, Limits, Load, admit
+from server.core.batch import Lanes
+from server.core.catalog import Catalogue
+from server.core.costs import Costs
+from server.core.types import Bucket, ShapeNotServed, TokenRows
+from server.core.visit import Visit
+from server.ports.clock import Clock
+
+# How far live batches may be from the warm-up's timings before the estimates stop following, and how fast they follow.
+PACE_MIN, PACE_MAX, PACE_STEP = 0.1, 10.0, 0.1
+
+
+class Place:
+    """What a request holds of the queue before it stands in a lane: rows, and seconds where the shape is known."""
+
+    def __init__(self, rows: int, seconds: float) -> None:
+        self.rows = rows
+        self.seconds = seconds
+
+
+class Places:
+    """Counts lanes and held places together. ``changed`` is told how many rows wait."""
+
+    def __init__(
+        self, catalogue: Catalogue, lanes: Lanes, limits: Limits, clock: Clock, changed: Callable[[int], None]
+    ) -> None:
+        self._catalogue = catalogue
+        self._lanes = lanes
+        self._limits = limits
+        self._clock = clock
+        self._changed = changed
+        self._costs = Costs(catalogue)
+        self._held: set[Place] = set()
+        self._pace = 1.0
+
+    @property
+    def rows(self) -> int:
+        return self._lanes.rows + sum(place.rows for place in self._held)
+
+    def price(self, costs: Costs) -> None:
+        self._costs = costs
+        self._lanes.price(costs)
+
+    def part_rows(self, width: int) -> int:
+        """See Batcher."""
+        bucket = self._catalogue.fit(1, width)
+        return self._catalogue.full_rows if isinstance(bucket, ShapeNotServed) else self._costs.part_rows(bucket.length)
+
+    def learn(self, bucket: Bucket, seconds: float) -> None:
+        """A batch took ``seconds``: the device may be slower under load than it was in the warm-up."""
+        expected = self._costs.seconds(bucket)
+        if expected > 0:
+            seen = min(PACE_MAX, max(PACE_MIN, seconds / expected))
+            self._pace += PACE_STEP * (seen - self._pace)
+
+    def left_s(self, bucket: Bucket, running_s: float) -> float:
+        """Of a batch that has been on the device for ``running_s``."""
+        return max(0.0, self._costs.seconds(bucket) * self._pace - running_s)
+
+    def admit_rows(self, rows: int, visit: Visit, device_s: float) -> None:
+        """Of a request whose tokens are not known yet. Raises QueueFull or DeadlinePassed."""
+        self._admit(Ask(rows, 0.0, self._time_left(visit), visit.shadow), Load(self.rows, 0.0, device_s))
+
+    def admit(self, tokens: TokenRows, length: int, visit: Visit, device_s: float) -> None:
+        """Raises QueueFull or DeadlinePassed."""
+        rows = tokens.count
+        first = min(rows, self._catalogue.full_rows)
+        ahead_s = (self._lanes.ahead_s(first, length) + sum(place.seconds for place in self._held)) * self._pace
+        own_s = self._costs.work(rows, length) * self._pace
+        self._admit(Ask(rows, own_s, self._time_left(visit), visit.shadow), Load(self.rows, ahead_s, device_s))
+
+    @contextmanager
+    def held(self, rows: int, length: int | None = None) -> Iterator[Place]:
+        """Counts as waiting until the block ends, or until ``give`` moved it into a lane."""
+        place = Place(rows, 0.0 if length is None else self._costs.work(rows, length))
+        self._held.add(place)
+        self.tell()
+        try:
+            yield place
+        finally:
+            self._held.discard(place)
+            self.tell()
+
+    def give(self, place: Place, rows: int) -> None:
+        """``rows`` of it stand in a lane from now on."""
+        place.seconds *= max(0, place.rows - rows) / place.rows
+        place.rows -= rows
+
+    def tell(self) -> None:
+        self._changed(self.rows)
+
+    def _admit(self, ask: Ask, load: Load) -> None:
+        refused = admit(load, ask, self._limits)
+        if refused is not None:
+            raise refused
+
+    def _time_left(self, visit: Visit) -> float | None:
+        return None if visit.deadline is None else visit.deadline - self._clock.monotonic()
