@@ -25,13 +25,15 @@ from server.adapters.worker.link import ProcessLink
 from server.config import Settings
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
+from server.core.restart import RestartRule
 from server.core.types import EngineFacts
 from server.core.warmup import StabilityRule
+from server.core.watch import StuckRule
 from server.ports.worker import Lenient, Start
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
 from server.runtime.predict import Predictor
-from server.runtime.supervisor import Supervisor
+from server.runtime.supervisor import Rules, Supervisor
 from wire.admin import Ports
 from wire.health import Identity
 
@@ -96,6 +98,7 @@ class Server:
             self._telemetry,
             log,
             self._take_facts,
+            rules_of(settings),
         )
         predictor = Predictor(
             settings.model.name,
@@ -152,7 +155,7 @@ class Server:
         loading = asyncio.create_task(self._load(unusable), name="load")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait({stopped, *listening}, return_when=asyncio.FIRST_COMPLETED)
-        failed = self._supervisor.life.state is State.FAILED or not stop.is_set()
+        failed = self._supervisor.life.state in (State.FAILED, State.STUCK) or not stop.is_set()
         loading.cancel()
         stopped.cancel()
         settings = self._settings.drain
@@ -194,6 +197,15 @@ def catalogue_of(settings: Settings) -> Catalogue:
     """The declared shapes, and the bound of a lenient server."""
     largest = None if settings.largest is None else settings.largest.bucket()
     return Catalogue.declared(settings.catalogue.batch, settings.catalogue.length, largest)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """When the worker counts as stuck, and how often it is started again."""
+    stuck, restart = settings.stuck, settings.restart
+    return Rules(
+        StuckRule(stuck.times, stuck.floor_s, settings.warm_up.limit_s),
+        RestartRule(restart.limit, restart.back_off_s, restart.steady_s),
+    )
 
 
 def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed: bool) -> Start:

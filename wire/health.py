@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-ServerState = Literal["starting", "loading", "warming", "ready", "draining", "stopped", "failed"]
+ServerState = Literal["starting", "loading", "warming", "ready", "draining", "stopped", "failed", "stuck"]
 
 
 class BucketReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,10 @@ class BucketReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
-    """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start."""
+    """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start.
+
+    ``restarts`` counts how often the device worker was lost and started again.
+    """
 
     state: ServerState
     elapsed_s: float
@@ -32,6 +35,7 @@ class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
     buckets: int = 0
     current: str = ""
     cold_s: float | None = None
+    restarts: int = 0
     warm_up: list[BucketReport] = []
 
 
