@@ -32,6 +32,7 @@ from server.core.watch import StuckRule
 from server.ports.worker import Lenient, Start
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
+from server.runtime.last_call import LastCall
 from server.runtime.predict import Predictor
 from server.runtime.supervisor import Rules, Supervisor
 from wire.admin import Ports
@@ -109,7 +110,10 @@ class Server:
             self._batcher,
             self._clock,
         )
-        exchange = Exchange(lambda: self._identity, self._clock, self._telemetry, self._access_log, log)
+        self._bodies = LastCall()
+        exchange = Exchange(
+            lambda: self._identity, self._clock, self._telemetry, self._access_log, log, last_call=self._bodies
+        )
         self._data = UvicornListener(
             data_app(
                 DataView(
@@ -166,6 +170,7 @@ class Server:
             DrainRule(settings.delay_s, settings.limit_s),
             hurry,
             self._log,
+            self._bodies,
         )
         self._tokenizer.close()
         self._access_log.close()

@@ -136,7 +136,7 @@ class Supervisor:
         self._ready_at = None
         pause_s = self._rules.restart.pause_s(self._losses)
         if pause_s is None:
-            self.fail(f"worker: {reason}; lost {self._losses} times in a row, it is not started again")
+            self.fail(f"worker: {reason}; it is not started again after {self._losses - 1} restarts in a row")
             return
         self._step(Event.LOST, f"worker: {reason}")
         self._batcher.close(f"worker: {reason}; it is being restarted")

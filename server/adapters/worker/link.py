@@ -162,4 +162,5 @@ class _FrontEnd(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended.set()
         if exc is not None:
-            self._gone(f"the line broke: {exc}")
+            # Mostly because the process ended, and how it ended says more.
+            asyncio.get_running_loop().call_later(LAST_WORDS_S, self._gone, f"the line broke: {exc}")

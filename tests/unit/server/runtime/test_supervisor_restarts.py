@@ -86,7 +86,7 @@ def test_losses_in_a_row_have_an_end(fakes: SimpleNamespace, start: Start, facts
             await bench.until(State.LOADING)
         assert bench.supervisor.life.live is steady
         if not steady:
-            assert bench.supervisor.life.detail == f"worker: {GONE}; lost 3 times in a row, it is not started again"
+            assert bench.supervisor.life.detail == f"worker: {GONE}; it is not started again after 2 restarts in a row"
         await bench.supervisor.stop()
 
     asyncio.run(scenario())
