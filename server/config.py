@@ -238,6 +238,10 @@ def prepare_cache_dir(folder: Path) -> None:
             [f"cache_dir: got {folder} (owner {state.st_uid}, mode {state.st_mode & 0o777:o}), "
              "allowed is a folder of this user that nobody else can write to"]
         )  # fmt: skip
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigRefused(
+            [f"cache_dir: got {folder} (mode {state.st_mode & 0o777:o}), allowed is one to read and write"]
+        )
 
 
 def _sentence(problem: Any) -> str:
