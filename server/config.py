@@ -89,21 +89,56 @@ class QueueSection(_Section):
     max_wait_ms: int = Field(default=1000, ge=1, le=3_600_000)
 
 
+# From the end of the drain to the end of the process: the last answers leave and the worker is ended.
+LEAVE_S = 2.0
+
+
 class DrainSection(_Section):
+    """``grace_s`` is the platform's: from SIGTERM to SIGKILL, or a spot instance's notice. None: not compared."""
+
     delay_s: float = Field(default=1.0, ge=0, le=600)
     limit_s: float = Field(default=20.0, gt=0, le=3600)
+    grace_s: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "DrainSection":
+        if self.grace_s is not None and self.delay_s + self.limit_s + LEAVE_S > self.grace_s:
+            raise ValueError(
+                f"drain: got delay_s {self.delay_s:g} and limit_s {self.limit_s:g} for grace_s {self.grace_s:g}, "
+                f"allowed is delay_s + limit_s up to {max(0.0, self.grace_s - LEAVE_S):g}: "
+                f"{LEAVE_S:g} s are for what comes after"
+            )
+        return self
 
 
 class WarmUpSection(_Section):
+    """``limit_s``: of loading, and of each bucket; beyond it the server counts as stuck until the step is done."""
+
     stable_change: float = 0.1
     min_calls: int = 3
     max_calls: int = 10
     parallel: bool = True
+    limit_s: float = Field(default=600.0, ge=1, le=86_400)
 
     @model_validator(mode="after")
     def _buildable(self) -> "WarmUpSection":
         StabilityRule(self.stable_change, self.min_calls, self.max_calls)
         return self
+
+
+class StuckSection(_Section):
+    """A batch may take ``times`` the warm median of its bucket, and ``floor_s`` in any case."""
+
+    times: float = Field(default=20.0, ge=2, le=1000)
+    floor_s: float = Field(default=30.0, ge=1, le=3600)
+
+
+class RestartSection(_Section):
+    """Of a worker that is lost: how often in a row, the first pause, and how long it must be ready to be forgiven."""
+
+    limit: int = Field(default=3, ge=0, le=100)
+    back_off_s: float = Field(default=1.0, gt=0, le=60)
+    steady_s: float = Field(default=600.0, gt=0, le=86_400)
 
 
 class Settings(_Section):
@@ -128,6 +163,8 @@ class Settings(_Section):
     drain: DrainSection = DrainSection()
     access_log: Annotated[Path, AfterValidator(_in_a_folder)] | None = None
     warm_up: WarmUpSection = WarmUpSection()
+    stuck: StuckSection = StuckSection()
+    restart: RestartSection = RestartSection()
 
     @field_validator("catalogue", mode="after")
     @classmethod
@@ -215,6 +252,10 @@ def prepare_cache_dir(folder: Path) -> None:
             [f"cache_dir: got {folder} (owner {state.st_uid}, mode {state.st_mode & 0o777:o}), "
              "allowed is a folder of this user that nobody else can write to"]
         )  # fmt: skip
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigRefused(
+            [f"cache_dir: got {folder} (mode {state.st_mode & 0o777:o}), allowed is one to read and write"]
+        )
 
 
 def _sentences(problem: Any) -> list[str]:

@@ -25,13 +25,16 @@ from server.adapters.worker.link import ProcessLink
 from server.config import Settings
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
+from server.core.restart import RestartRule
 from server.core.types import EngineFacts
 from server.core.warmup import StabilityRule
+from server.core.watch import StuckRule
 from server.ports.worker import Lenient, Start
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
+from server.runtime.last_call import LastCall
 from server.runtime.predict import Predictor
-from server.runtime.supervisor import Supervisor
+from server.runtime.supervisor import Rules, Supervisor
 from wire.admin import Ports
 from wire.health import Identity
 
@@ -103,6 +106,7 @@ class Server:
             self._telemetry,
             log,
             self._take_facts,
+            rules_of(settings),
         )
         predictor = Predictor(
             settings.model.name,
@@ -114,7 +118,10 @@ class Server:
             self._clock,
             max_rows=settings.queue.max_rows,
         )
-        exchange = Exchange(lambda: self._identity, self._clock, self._telemetry, self._access_log, log)
+        self._bodies = LastCall()
+        exchange = Exchange(
+            lambda: self._identity, self._clock, self._telemetry, self._access_log, log, last_call=self._bodies
+        )
         self._data = UvicornListener(
             data_app(
                 DataView(
@@ -160,7 +167,7 @@ class Server:
         loading = asyncio.create_task(self._load(unusable), name="load")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait({stopped, *listening}, return_when=asyncio.FIRST_COMPLETED)
-        failed = self._supervisor.life.state is State.FAILED or not stop.is_set()
+        failed = self._supervisor.life.state in (State.FAILED, State.STUCK) or not stop.is_set()
         loading.cancel()
         stopped.cancel()
         settings = self._settings.drain
@@ -171,6 +178,7 @@ class Server:
             DrainRule(settings.delay_s, settings.limit_s),
             hurry,
             self._log,
+            self._bodies,
         )
         self._tokenizer.close()
         self._access_log.close()
@@ -197,6 +205,15 @@ class Server:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
         self._telemetry.set_identity(self._identity)
         self._log.info("identity", digest=self._identity.digest(), **msgspec.to_builtins(self._identity))
+
+
+def rules_of(settings: Settings) -> Rules:
+    """When the worker counts as stuck, and how often it is started again."""
+    stuck, restart = settings.stuck, settings.restart
+    return Rules(
+        StuckRule(stuck.times, stuck.floor_s, settings.warm_up.limit_s),
+        RestartRule(restart.limit, restart.back_off_s, restart.steady_s),
+    )
 
 
 def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed: bool) -> Start:

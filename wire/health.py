@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-ServerState = Literal["starting", "loading", "warming", "ready", "draining", "stopped", "failed"]
+ServerState = Literal["starting", "loading", "warming", "ready", "draining", "stopped", "failed", "stuck"]
 
 
 class BucketReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +43,7 @@ class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
     """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start.
 
     ``cache_gain``: how many times longer the first calls of the buckets from cache took when they were compiled.
+    ``restarts`` counts how often the device worker was lost and started again.
     """
 
     state: ServerState
@@ -53,6 +54,7 @@ class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
     current: str = ""
     cold_s: float | None = None
     cache_gain: float | None = None
+    restarts: int = 0
     warm_up: list[BucketReport] = []
 
 

@@ -18,6 +18,7 @@ class Metric:
 
 
 SERVER_STATE: Final = Metric("canary_server_state", "1 for the state the server is in.", ("state",))
+SERVER_RESTARTS: Final = Metric("canary_server_worker_restarts", "Device workers that were lost and started again.")
 SERVER_INFO: Final = Metric(
     "canary_server_info", "Identity of what answers.", ("identity", "device", "dtype", "emulated", "compiled")
 )

@@ -19,6 +19,7 @@ class PromTelemetry:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._state = self._gauge(names.SERVER_STATE)
+        self._restarts = self._counter(names.SERVER_RESTARTS)
         self._info = self._gauge(names.SERVER_INFO)
         self._buckets = self._gauge(names.SERVER_BUCKETS)
         self._warm = self._gauge(names.SERVER_BUCKETS_WARM)
@@ -32,6 +33,7 @@ class PromTelemetry:
         self._batch_rows = self._counter(names.SERVER_BATCH_ROWS)
         self._batches = self._counter(names.SERVER_BATCHES)
         self._seen = 0
+        self._restarted = 0
         # Present from the start, so that a rule on an increase has something to increase from.
         for phase in ("warm_up", "serving"):
             self._compiles.labels(phase)
@@ -54,6 +56,8 @@ class PromTelemetry:
     def life_changed(self, life: Life) -> None:
         for state in State:
             self._state.labels(state.value).set(1 if state is life.state else 0)
+        self._restarts.inc(life.restarts - self._restarted)
+        self._restarted = life.restarts
         self._buckets.set(life.buckets)
         self._warm.set(len(life.warmed))
         for timing in life.warmed[self._seen :]:

@@ -4,8 +4,13 @@
         └────────────┴──── drain ───┴──────────────┴────────────────────┴──> draining ── stop ──> stopped
         └────────────┴──── fail ────┴──────────────┴────────────────────┘──> failed ──── stop ──> stopped
 
-``failed`` is terminal for serving: the reason stays readable until somebody stops the process.
-An event that the table does not name changes nothing and is an error of ours.
+    loading, warming, ready ── stalled ──> stuck ── recovered ──> where it was
+    starting, loading, warming, ready, stuck ── lost ──> starting, with one more restart
+
+``stuck`` is a worker that is there and does not answer: live no more, but it may come back, and then goes on where it
+was. ``lost`` is a worker that is gone and is started again. ``failed`` is terminal for serving: the reason stays
+readable until somebody stops the process. An event that the table does not name changes nothing and is an error of
+ours.
 """
 
 from dataclasses import dataclass, replace
@@ -24,37 +29,60 @@ class State(StrEnum):
     DRAINING = "draining"
     STOPPED = "stopped"
     FAILED = "failed"
+    STUCK = "stuck"
 
 
 class Event(StrEnum):
     SPAWNED = "spawned"
     LOADED = "loaded"
     WARMED = "warmed"
+    STALLED = "stalled"
+    RECOVERED = "recovered"
+    LOST = "lost"
     DRAIN = "drain"
     FAIL = "fail"
     STOP = "stop"
 
 
-TABLE: Final[dict[State, dict[Event, State]]] = {
+# None: back to the state in which it was stuck.
+TABLE: Final[dict[State, dict[Event, State | None]]] = {
     State.STARTING: {
         Event.SPAWNED: State.LOADING,
+        Event.LOST: State.STARTING,
         Event.DRAIN: State.DRAINING,
         Event.FAIL: State.FAILED,
         Event.STOP: State.STOPPED,
     },
     State.LOADING: {
         Event.LOADED: State.WARMING,
+        Event.STALLED: State.STUCK,
+        Event.LOST: State.STARTING,
         Event.DRAIN: State.DRAINING,
         Event.FAIL: State.FAILED,
         Event.STOP: State.STOPPED,
     },
     State.WARMING: {
         Event.WARMED: State.READY,
+        Event.STALLED: State.STUCK,
+        Event.LOST: State.STARTING,
         Event.DRAIN: State.DRAINING,
         Event.FAIL: State.FAILED,
         Event.STOP: State.STOPPED,
     },
-    State.READY: {Event.DRAIN: State.DRAINING, Event.FAIL: State.FAILED, Event.STOP: State.STOPPED},
+    State.READY: {
+        Event.STALLED: State.STUCK,
+        Event.LOST: State.STARTING,
+        Event.DRAIN: State.DRAINING,
+        Event.FAIL: State.FAILED,
+        Event.STOP: State.STOPPED,
+    },
+    State.STUCK: {
+        Event.RECOVERED: None,
+        Event.LOST: State.STARTING,
+        Event.DRAIN: State.DRAINING,
+        Event.FAIL: State.FAILED,
+        Event.STOP: State.STOPPED,
+    },
     State.DRAINING: {Event.FAIL: State.FAILED, Event.STOP: State.STOPPED},
     State.FAILED: {Event.STOP: State.STOPPED},
     State.STOPPED: {},
@@ -67,7 +95,12 @@ class RefusedEvent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Where a server is. ``was_ready`` stays True once it is; times are seconds of one monotonic clock."""
+    """Where a server is; times are seconds of one monotonic clock.
+
+    ``was_ready`` stays True once it is, ``ready_after_s`` is the time to the first ready. ``serves``: whether a request
+    is answered, also while draining, for those who have not noticed yet. ``loss`` is the reason of the latest restart.
+    ``stuck_in`` is meaningful while stuck.
+    """
 
     since: float
     buckets: int = 0
@@ -75,19 +108,38 @@ class Life:
     current: Bucket | None = None
     warmed: tuple[BucketTiming, ...] = ()
     was_ready: bool = False
+    serves: bool = False
     ready_after_s: float | None = None
     reason: str = ""
+    restarts: int = 0
+    loss: str = ""
+    stuck_in: State = State.STARTING
 
     def after(self, event: Event, now: float, *, reason: str = "") -> "Life":
         """The next life. Raises RefusedEvent, which changes nothing."""
-        following = TABLE[self.state].get(event)
-        if following is None:
+        if event not in TABLE[self.state]:
             raise RefusedEvent(f"{event} in state {self.state}")
-        if following is State.READY:
-            if len(self.warmed) != self.buckets:
-                raise RefusedEvent(f"warmed after {len(self.warmed)} of {self.buckets} buckets")
-            return replace(self, state=following, current=None, was_ready=True, ready_after_s=now - self.since)
-        return replace(self, state=following, current=None, reason=reason or self.reason)
+        following = TABLE[self.state][event] or self.stuck_in
+        if event is Event.WARMED and len(self.warmed) != self.buckets:
+            raise RefusedEvent(f"warmed after {len(self.warmed)} of {self.buckets} buckets")
+        moved = replace(
+            self,
+            state=following,
+            serves=following is State.READY or (self.serves and following is State.DRAINING),
+            reason=reason or self.reason,
+        )
+        match event:
+            case Event.WARMED:
+                first_s = now - self.since if self.ready_after_s is None else self.ready_after_s
+                return replace(moved, current=None, was_ready=True, ready_after_s=first_s)
+            case Event.STALLED:
+                return replace(moved, stuck_in=self.state)
+            case Event.LOST:
+                return replace(moved, current=None, warmed=(), restarts=self.restarts + 1, loss=reason)
+            case Event.RECOVERED:
+                return moved
+            case _:
+                return replace(moved, current=None)
 
     def began(self, bucket: Bucket) -> "Life":
         """A bucket's first call starts."""
@@ -105,8 +157,8 @@ class Life:
 
     @property
     def live(self) -> bool:
-        """False once only a new process can help."""
-        return self.state not in (State.FAILED, State.STOPPED)
+        """False where a new process can help. A worker that is being restarted in place needs none."""
+        return self.state not in (State.FAILED, State.STUCK, State.STOPPED)
 
     @property
     def ready(self) -> bool:
@@ -118,29 +170,30 @@ class Life:
         return self.was_ready and self.live
 
     @property
-    def serves(self) -> bool:
-        """Whether a request is answered: also while draining, for those who have not noticed yet."""
-        return self.was_ready and self.state in (State.READY, State.DRAINING)
-
-    @property
     def detail(self) -> str:
         """One sentence for people."""
         match self.state:
             case State.STARTING:
-                return "starting the device worker"
+                return "starting the device worker" + self._again
             case State.LOADING:
-                return "loading the model and comparing it with the CPU reference"
+                return "loading the model and comparing it with the CPU reference" + self._again
             case State.WARMING:
                 current = f", now {self.current}" if self.current else ""
-                return f"warming bucket {min(len(self.warmed) + 1, self.buckets)} of {self.buckets}{current}"
+                return (
+                    f"warming bucket {min(len(self.warmed) + 1, self.buckets)} of {self.buckets}{current}{self._again}"
+                )
             case State.READY:
                 return self.summary
             case State.DRAINING:
                 return "draining: finishing what was accepted"
             case State.STOPPED:
                 return "stopped"
-            case State.FAILED:
+            case State.FAILED | State.STUCK:
                 return self.reason
+
+    @property
+    def _again(self) -> str:
+        return f" (restart {self.restarts}: {self.loss})" if self.restarts else ""
 
     @property
     def summary(self) -> str:
@@ -151,23 +204,3 @@ class Life:
         gain = cache_gain(self.warmed)
         faster = "" if gain is None else f" (compiling them took {gain:.1f} times as long)"
         return f"{len(self.warmed)} buckets, {count['compiled']} compiled, {count['cache']} from cache{faster}"
-
-
-SILENCE_LIMIT_S: Final[dict[State, float]] = {
-    # Importing and tracing may hold the interpreter's lock for long; serving what is warm never does.
-    State.LOADING: 300.0,
-    State.WARMING: 300.0,
-    State.READY: 30.0,
-    State.DRAINING: 30.0,
-}
-
-
-def silent_too_long(life: Life, silent_s: float, *, compiling: bool) -> bool:
-    """Whether a worker that was last heard ``silent_s`` seconds ago counts as dead.
-
-    ``compiling``: what is on the device may be compiled at this moment, which is a warm-up in service.
-    """
-    limit = SILENCE_LIMIT_S.get(life.state)
-    if limit is not None and compiling:
-        limit = max(limit, SILENCE_LIMIT_S[State.WARMING])
-    return limit is not None and silent_s > limit

@@ -114,10 +114,13 @@ WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed 
 
 
 class WorkerLink(Protocol):
-    """One worker process. ``receive`` and ``lost`` are called in the event loop."""
+    """One worker process at a time. ``receive`` and ``lost`` are called in the event loop."""
 
     async def spawn(self, start: Start, receive: Callable[[WorkerEvent], None], lost: Callable[[str], None]) -> None:
-        """Starts the process; ``lost`` is called once, with the reason, when it is gone unasked."""
+        """Starts the process, for the first time or after ``kill``.
+
+        ``lost`` is called once, with the reason, when it is gone unasked.
+        """
         ...
 
     def run(self, command: Run) -> None:

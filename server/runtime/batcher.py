@@ -100,18 +100,29 @@ class Batcher:
         return self._places.part_rows(width)
 
     @property
+    def running(self) -> Bucket | None:
+        """The shape of the batch on the device; None when the device is idle."""
+        return None if self._on_device is None else self._on_device.batch.bucket
+
+    @property
     def may_compile(self) -> bool:
         """Whether the batch on the device may be compiling: its shape has not run yet, and the engine compiles."""
         return self._compiled and self._on_device is not None and self._on_device.first
 
     def open(self, dim: int, *, compiled: bool, timings: Sequence[BucketTiming] = ()) -> None:
-        """From now on batches are sent. ``dim`` is the length of a vector, ``compiled`` whether the engine compiles.
+        """A worker is warm: from now on batches are sent to it, and of undeclared shapes none has run there.
 
-        ``timings`` are the warm-up's: they decide how large a batch should be, and how long the queue is.
+        ``dim`` is the length of a vector, ``compiled`` whether the engine compiles. ``timings`` are the warm-up's: they
+        decide how large a batch should be, and how long the queue is.
         """
         self._places.price(Costs(self._catalogue, timings))
         self._dim = dim
         self._compiled = compiled
+        self._ran = set(self._catalogue.buckets())
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Batches are sent again, to the worker that was there before."""
         self._closed = None
         self._pump()
 

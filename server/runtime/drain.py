@@ -6,10 +6,12 @@ from typing import Protocol
 
 from server.core.lifecycle import State
 from server.ports.telemetry import Log
+from server.runtime.last_call import LastCall
 from server.runtime.supervisor import Supervisor
 
 # Before the limit: time for the refusals to leave.
 NOTICE_S = 0.5
+LEAVING = "server: stopping, the time to finish has passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,21 @@ async def drain(
     rule: DrainRule,
     hurry: asyncio.Event,
     log: Log,
+    bodies: LastCall,
 ) -> bool:
     """Runs from the first signal to the end of the worker. ``hurry`` (a second signal) skips the waiting.
 
-    A server that was never ready has no one to wait for and ends its worker at once. Who still waits for the device
-    when the limit or a second signal comes is refused in words; only who is stuck elsewhere, as in its body, is cut
-    off. False when somebody who was served was let down in either way, or the worker was lost.
+    A server that serves nobody has no one to wait for and ends its worker at once. Who still waits for the device, or
+    for the rest of its body, when the limit or a second signal comes is refused in words; only who is stuck elsewhere,
+    as in reading its answer, is cut off. False when somebody who was served was let down in either way, or the worker
+    was lost.
     """
     served = supervisor.drain()
     log.info("draining", served=served, delay_s=rule.delay_s if served else 0.0)
     kept = True
     if served:
         await _unless(hurry, rule.delay_s)
-        refused, cut_off = await _close(supervisor, data, rule.limit_s, hurry)
+        refused, cut_off = await _close(supervisor, data, rule.limit_s, hurry, bodies)
         if refused or cut_off:
             log.error(
                 "drain_limit",
@@ -67,20 +71,23 @@ async def drain(
         await supervisor.stop()
     else:
         await supervisor.stop()
+        bodies.call(LEAVING)
         await data.close(0.0)
     await admin.close(0.0)
     log.info("stopped")
     return kept
 
 
-async def _close(supervisor: Supervisor, data: Listener, limit_s: float, hurry: asyncio.Event) -> tuple[int, int]:
+async def _close(
+    supervisor: Supervisor, data: Listener, limit_s: float, hurry: asyncio.Event, bodies: LastCall
+) -> tuple[int, int]:
     """How many were refused at the end of the wait, and how many were cut off."""
     closing = asyncio.create_task(data.close(limit_s), name="close")
     hurried = asyncio.create_task(hurry.wait(), name="hurry")
     try:
         notice_s = limit_s - min(NOTICE_S, limit_s / 2)
         await asyncio.wait({closing, hurried}, timeout=notice_s, return_when=asyncio.FIRST_COMPLETED)
-        refused = 0 if closing.done() else supervisor.give_up_waiting("server: stopping, the time to finish has passed")
+        refused = 0 if closing.done() else supervisor.give_up_waiting(LEAVING) + bodies.call(LEAVING)
         await asyncio.wait({closing, hurried}, return_when=asyncio.FIRST_COMPLETED)
         if hurried.done():
             data.hurry()

@@ -5,9 +5,13 @@ Every health answer is read from ``life``, which is a value in memory: a probe n
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
-from server.core.lifecycle import SILENCE_LIMIT_S, Event, Life, State, silent_too_long
+from server.core.lifecycle import Event, Life, State
+from server.core.restart import RestartRule
 from server.core.types import EngineFacts
+from server.core.watch import Seen, StuckRule, stalled
 from server.ports.clock import Clock
 from server.ports.telemetry import Log, Telemetry
 from server.ports.worker import (
@@ -28,16 +32,22 @@ from server.runtime.batcher import Batcher, Landed
 WATCH_S = 1.0
 # After a stall of this process a timer may run before the words that wait in the socket are read.
 READ_S = 0.1
-BATCH_LIMIT_S = 60.0
-# Of a shape that has not run yet: as long as a bucket may take in the warm-up.
-FIRST_BATCH_LIMIT_S = SILENCE_LIMIT_S[State.WARMING]
 # One request can fail its batch; a device that fails so many in a row answers nobody. Only shapes count that have run
 # here: an undeclared one that fails at once says nothing about the device, and is not tried again.
 FAILED_BATCHES_LIMIT = 5
+WARMING_UP: Final = (State.STARTING, State.LOADING, State.WARMING)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the supervisor goes by."""
+
+    stuck: StuckRule = field(default_factory=StuckRule)
+    restart: RestartRule = field(default_factory=RestartRule)
 
 
 class Supervisor:
-    """Starts the worker, follows it, and closes the batcher the moment it is gone."""
+    """Starts the worker, follows it, closes the batcher the moment it is gone or stuck, and starts it again."""
 
     def __init__(
         self,
@@ -48,6 +58,7 @@ class Supervisor:
         telemetry: Telemetry,
         log: Log,
         on_facts: Callable[[EngineFacts], None],
+        rules: Rules = Rules(),
     ) -> None:
         self._start = start
         self._link = link
@@ -56,28 +67,36 @@ class Supervisor:
         self._telemetry = telemetry
         self._log = log
         self._on_facts = on_facts
-        self._heard = clock.monotonic()
+        self._rules = rules
+        self._spawned = self._heard = self._stepped = clock.monotonic()
+        self._ready_at: float | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._restart: asyncio.Task[None] | None = None
+        self._losses = 0
         self._failed_batches = 0
+        self._owes_a_batch = False
         self.life = Life(since=self._heard, buckets=len(start.buckets))
         self.facts: EngineFacts | None = None
 
     async def start(self) -> None:
         """Spawns the worker; the rest arrives as events."""
         self._telemetry.life_changed(self.life)
-        self._heard = self._clock.monotonic()
-        self._watch = asyncio.create_task(self._watch_silence(), name="worker-watch")
+        self._watch = asyncio.create_task(self._watch_worker(), name="worker-watch")
         try:
-            await self._link.spawn(self._start, self.receive, self.lost)
+            await self._spawn()
         except OSError as error:
             self.fail(f"worker: could not be started: {error}")
-            return
-        if self.life.state is State.STARTING:
-            self._step(Event.SPAWNED)
 
     def receive(self, event: WorkerEvent) -> None:
         """One word from the worker."""
         self._heard = self._clock.monotonic()
+        if isinstance(event, Failed):
+            self._gave_up(event.reason)
+            return
+        if isinstance(event, Loaded | BucketBegan | BucketWarm | Warmed):
+            self._stepped = self._heard
+        if self.life.state is State.STUCK:
+            self._look_again(event)
         match event:
             case Beat():
                 pass
@@ -86,9 +105,7 @@ class Supervisor:
                 self._tell_compiles(self._batcher.finished(event), event.compiles)
             case RunFailed():
                 self._run_failed(event)
-            case Failed(reason):
-                self.fail(reason)
-            case _ if self.life.state not in (State.STARTING, State.LOADING, State.WARMING):
+            case _ if self.life.state not in WARMING_UP:
                 pass  # Progress that was on its way when the server began to drain or failed.
             case Loaded(facts):
                 self._loaded(facts)
@@ -109,23 +126,39 @@ class Supervisor:
                 self._warmed()
 
     def lost(self, reason: str) -> None:
-        """The worker is gone unasked."""
-        self.fail(f"worker: {reason}")
+        """The worker is gone unasked: nobody is served from this moment, and it is started again while that helps."""
+        if self.life.state is State.DRAINING:
+            self.fail(f"worker: {reason}")
+        if self.life.state in (State.FAILED, State.STOPPED) or self._restart is not None:
+            return
+        now = self._clock.monotonic()
+        ready_s = 0.0 if self._ready_at is None else now - self._ready_at
+        self._losses = self._rules.restart.in_a_row(self._losses, ready_s)
+        self._ready_at = None
+        pause_s = self._rules.restart.pause_s(self._losses)
+        if pause_s is None:
+            self.fail(f"worker: {reason}; it is not started again after {self._losses - 1} restarts in a row")
+            return
+        self._step(Event.LOST, f"worker: {reason}")
+        self._batcher.close(f"worker: {reason}; it is being restarted")
+        self._log.error("worker_lost", reason=reason, restart=self.life.restarts, pause_s=pause_s)
+        self._restart = asyncio.create_task(self._start_again(pause_s), name="worker-restart")
 
     def fail(self, reason: str) -> None:
         """Not ready from this moment; the reason stays readable until the process ends."""
         if self.life.state in (State.FAILED, State.STOPPED):
             return
         self._step(Event.FAIL, reason)
+        self._end_restart()
         self._batcher.close(reason)
         self._log.error("failed", reason=reason)
 
     def drain(self) -> bool:
         """Not ready from this moment, still serving; False when there is nothing to finish."""
-        served = self.life.ready
-        if self.life.state in (State.STARTING, State.LOADING, State.WARMING, State.READY):
+        if self.life.state not in (State.DRAINING, State.FAILED, State.STOPPED):
             self._step(Event.DRAIN)
-        return served
+            self._end_restart()
+        return self.life.serves
 
     def give_up_waiting(self, reason: str) -> int:
         """Who still waits is refused with ``reason``, and so is who comes later. How many were waiting."""
@@ -133,12 +166,56 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Ends the worker."""
-        if self._watch is not None:
-            self._watch.cancel()
+        tasks = [task for task in (self._watch, self._restart) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.life.state is not State.STOPPED:
             self._step(Event.STOP)
         self._batcher.close("server: stopped")
         await self._link.kill()
+
+    async def _spawn(self) -> None:
+        """Raises OSError."""
+        self._spawned = self._heard = self._stepped = self._clock.monotonic()
+        self._failed_batches = 0
+        self._owes_a_batch = False
+        await self._link.spawn(self._start, self.receive, self.lost)
+        if self.life.state is State.STARTING:
+            self._step(Event.SPAWNED)
+
+    async def _start_again(self, pause_s: float) -> None:
+        """The old worker is ended first: only one may have the device."""
+        await self._link.kill()
+        await asyncio.sleep(pause_s)
+        try:
+            await self._spawn()
+        except OSError as error:
+            self._restart = None
+            self.lost(f"could not be started: {error}")
+        else:
+            self._restart = None
+
+    def _end_restart(self) -> None:
+        if self._restart is not None:
+            self._restart.cancel()
+
+    def _gave_up(self, reason: str) -> None:
+        """What stopped the load or the warm-up stops it again; in service a new process may help."""
+        if self._ready_at is None:
+            self.fail(reason)
+        else:
+            self.lost(reason)
+
+    def _look_again(self, event: WorkerEvent) -> None:
+        """A stuck worker said something: it goes on where it was, once it owes no batch and is within its limits."""
+        if isinstance(event, Finished | RunFailed):
+            self._owes_a_batch = False
+        if not self._owes_a_batch and self._stalled() is None:
+            self._step(Event.RECOVERED)
+            self._log.info("recovered", state=str(self.life.state))
+            if self.life.ready:
+                self._batcher.reopen()
 
     def _run_failed(self, event: RunFailed) -> None:
         self._log.error("batch_failed", number=event.number, error=event.error)
@@ -149,7 +226,7 @@ class Supervisor:
             return
         self._failed_batches += 1
         if self._failed_batches >= FAILED_BATCHES_LIMIT:
-            self.fail(f"worker: {self._failed_batches} batches in a row failed, the last one with {event.error}")
+            self.lost(f"{self._failed_batches} batches in a row failed, the last one with {event.error}")
 
     def _tell_compiles(self, landed: Landed | None, compiles: int) -> None:
         if landed is not None and compiles:
@@ -171,8 +248,9 @@ class Supervisor:
     def _warmed(self) -> None:
         assert self.facts is not None, "the worker reports its facts before it warms"
         self._step(Event.WARMED)
+        self._ready_at = self._heard
         self._batcher.open(self.facts.dim, compiled=self.facts.compiled, timings=self.life.warmed)
-        self._log.info("ready", after_s=round(self.life.ready_after_s or 0.0, 3), summary=self.life.summary)
+        self._log.info("ready", after_s=round(self._heard - self._spawned, 3), summary=self.life.summary)
 
     def _step(self, event: Event, reason: str = "") -> None:
         self._become(self.life.after(event, self._clock.monotonic(), reason=reason))
@@ -181,23 +259,34 @@ class Supervisor:
         self.life = life
         self._telemetry.life_changed(life)
 
-    async def _watch_silence(self) -> None:
+    async def _watch_worker(self) -> None:
         while True:
             await asyncio.sleep(WATCH_S)
-            if self._given_up() is None:
+            if self._newly_stalled() is None:
                 continue
             await asyncio.sleep(READ_S)
-            reason = self._given_up()
+            reason = self._newly_stalled()
             if reason is not None:
-                self.fail(reason)
-                await self._link.kill()
+                self._stick(reason)
 
-    def _given_up(self) -> str | None:
-        """Why the worker counts as dead, if it does."""
+    def _stick(self, reason: str) -> None:
+        """The worker stays as it is: it may come back, and a new process is the orchestrator's to start."""
+        self._owes_a_batch = self._batcher.running is not None
+        self._step(Event.STALLED, reason)
+        self._batcher.close(reason)
+        self._log.error("stuck", reason=reason)
+
+    def _newly_stalled(self) -> str | None:
+        return None if self.life.state is State.STUCK else self._stalled()
+
+    def _stalled(self) -> str | None:
+        """Why the worker counts as stuck, if it does."""
         now = self._clock.monotonic()
-        silent, running, compiling = now - self._heard, self._batcher.running_s(now), self._batcher.may_compile
-        if silent_too_long(self.life, silent, compiling=compiling):
-            return f"worker: nothing heard for {silent:.0f} s"
-        if running > (FIRST_BATCH_LIMIT_S if compiling else BATCH_LIMIT_S):
-            return f"worker: a batch has been on the device for {running:.0f} s"
-        return None
+        seen = Seen(
+            silent_s=now - self._heard,
+            step_s=now - self._stepped,
+            bucket=self._batcher.running,
+            running_s=self._batcher.running_s(now),
+            compiling=self._batcher.may_compile,
+        )
+        return stalled(self.life, seen, self._rules.stuck)

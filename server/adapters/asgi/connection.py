@@ -10,6 +10,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from server.adapters.asgi.answers import JSON
+from server.adapters.asgi.lingering import LingeringTransport
 from wire.errors import Reason, error_body
 
 # A gateway passes a client's headers on, and servers in front of us stop at 8 to 64 KiB.
@@ -27,6 +28,7 @@ class BoundedConnection(HttpToolsProtocol):
     """``max_connections`` is set by ``bounded``."""
 
     max_connections = 0
+    transport: LingeringTransport
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -36,7 +38,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._refusal: tuple[int, Reason, str] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        super().connection_made(transport)
+        super().connection_made(LingeringTransport(transport, self.loop, lambda: self._taken > 0))
         if len(self.connections) > self.max_connections:
             self._part(429, Reason.QUEUE_FULL, f"connections: {self.max_connections} are open, which is the limit")
             return
@@ -44,10 +46,12 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self.transport.close_now()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
+            self.transport.discard(len(data))
             return
         self._taken += len(data)
         super().data_received(data)
@@ -56,7 +60,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._in_head and self._taken > MAX_HEAD:
             self._part(*_too_large())
         elif self._taken > MAX_MESSAGE:
-            self.transport.close()
+            self.transport.close_now()
 
     def on_message_begin(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_S, self.timeout_keep_alive_handler)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from litestar import Request, Response
@@ -14,6 +14,7 @@ from server.core.types import Bucket, DeadlinePassed, QueueFull
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
+from server.runtime.last_call import LastCall
 from server.runtime.predict import Prediction
 from wire import headers
 from wire.errors import Reason
@@ -29,7 +30,7 @@ Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, bytes]]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``body_s`` is the time that a caller has for its body."""
+    """Runs requests. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before."""
 
     identity: Callable[[], Identity | None]
     clock: Clock
@@ -37,6 +38,7 @@ class Exchange:
     access_log: AccessLog
     log: Log
     body_s: float = BODY_S
+    last_call: LastCall = field(default_factory=LastCall)
 
     async def run(self, request: AnyRequest, route: str, work: Work) -> Response[bytes]:
         """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met."""
@@ -61,7 +63,8 @@ class Exchange:
 
     async def _answer(self, request: AnyRequest, visit: Visit, work: Work) -> tuple[Prediction, bytes]:
         check_head(request)
-        body = await read_body(request.receive, self.body_s)
+        async with self.last_call.heeded():
+            body = await read_body(request.receive, self.body_s)
         return await unless_gone(request.receive, work(body, visit))
 
     def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:

@@ -55,6 +55,7 @@ def health_body(life: Life, facts: EngineFacts | None, now: float) -> HealthBody
         current=str(life.current) if life.current is not None else "",
         cold_s=None if life.ready_after_s is None else round(life.ready_after_s, 3),
         cache_gain=None if gain is None else round(gain, 2),
+        restarts=life.restarts,
         warm_up=[
             BucketReport(
                 bucket=str(timing.bucket),

@@ -18,6 +18,8 @@ from server.ports.worker import Run, Start, WorkerEvent
 NOISE: Final = (b"cpu_aot_loader", b"PjRt runtime initialization deferred")
 MAX_LINE: Final = 2000
 KILL_WAIT_S: Final = 10.0
+# What a killed worker printed last may be why it was killed; a process that it started may hold the pipe open.
+STDERR_WAIT_S: Final = 0.5
 LAST_WORDS_S: Final = 2.0
 
 
@@ -30,8 +32,7 @@ class ProcessLink:
         self._process: asyncio.subprocess.Process | None = None
         self._transport: asyncio.Transport | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._line_ended = asyncio.Event()
-        self._ending = False
+        self._gone: _Once | None = None
 
     async def spawn(self, start: Start, receive: Callable[[WorkerEvent], None], lost: Callable[[str], None]) -> None:
         """See WorkerLink. Raises OSError when no process can be started."""
@@ -53,15 +54,16 @@ class ProcessLink:
         finally:
             theirs.close()
 
-        gone = _Once(lost, self)
+        gone, ended = _Once(lost), asyncio.Event()
+        self._gone = gone
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(lambda: _FrontEnd(receive, gone, self._line_ended), sock=ours)
+        transport, _ = await loop.create_connection(lambda: _FrontEnd(receive, gone, ended), sock=ours)
         self._transport = transport
         transport.write(encode(start))
         assert self._process.stderr is not None, "stderr is a pipe"
         self._tasks = [
             asyncio.create_task(self._follow_stderr(self._process.stderr), name="worker-stderr"),
-            asyncio.create_task(self._reap(self._process, gone), name="worker-reap"),
+            asyncio.create_task(_reap(self._process, gone, ended), name="worker-reap"),
         ]
 
     def run(self, command: Run) -> None:
@@ -71,7 +73,8 @@ class ProcessLink:
 
     async def kill(self) -> None:
         """See WorkerLink."""
-        self._ending = True
+        if self._gone is not None:
+            self._gone.expected()
         process = self._process
         if process is not None and process.returncode is None:
             try:
@@ -85,24 +88,12 @@ class ProcessLink:
                 self._log.error("worker_unkillable", pid=process.pid)
         if self._transport is not None:
             self._transport.close()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STDERR_WAIT_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-
-    @property
-    def ending(self) -> bool:
-        return self._ending
-
-    async def _reap(self, process: asyncio.subprocess.Process, gone: "_Once") -> None:
-        code = await process.wait()
-        # What the worker said last is still in the socket, and it says more than the exit code.
-        try:
-            async with asyncio.timeout(LAST_WORDS_S):
-                await self._line_ended.wait()
-        except TimeoutError:
-            pass
-        gone(f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
 
     async def _follow_stderr(self, stream: asyncio.StreamReader) -> None:
         rest = b""
@@ -119,15 +110,29 @@ class ProcessLink:
 class _Once:
     """Tells the first reason of a loss that nobody asked for, and no other."""
 
-    def __init__(self, lost: Callable[[str], None], link: ProcessLink) -> None:
+    def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
-        self._link = link
         self._told = False
 
+    def expected(self) -> None:
+        """From now on the loss is asked for."""
+        self._told = True
+
     def __call__(self, reason: str) -> None:
-        if not self._told and not self._link.ending:
+        if not self._told:
             self._told = True
             self._lost(reason)
+
+
+async def _reap(process: asyncio.subprocess.Process, gone: _Once, line_ended: asyncio.Event) -> None:
+    code = await process.wait()
+    # What the worker said last is still in the socket, and it says more than the exit code.
+    try:
+        async with asyncio.timeout(LAST_WORDS_S):
+            await line_ended.wait()
+    except TimeoutError:
+        pass
+    gone(f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
 
 
 class _FrontEnd(asyncio.Protocol):
@@ -157,4 +162,5 @@ class _FrontEnd(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended.set()
         if exc is not None:
-            self._gone(f"the line broke: {exc}")
+            # Mostly because the process ended, and how it ended says more.
+            asyncio.get_running_loop().call_later(LAST_WORDS_S, self._gone, f"the line broke: {exc}")

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import yaml
+from safetensors.numpy import save_file
 
 ROOT = Path(__file__).parents[3]
 MODEL = "all-MiniLM-L6-v2"
 CACHE = ROOT / ".cache" / "tests"
 START_S = 240.0
+WIDTH = 16
 
 
 def folder() -> Path:
@@ -123,3 +126,30 @@ def running(where: Path, *, emulator: bool = False, **changes: Any) -> Iterator[
         if process.poll() is None:
             process.kill()
         process.wait(30)
+
+
+def tiny_model(where: Path) -> dict[str, Any]:
+    """A ``model`` section: one narrow layer of seeded numbers with the real tokenizer, which costs a millisecond."""
+    target = where / "tiny"
+    target.mkdir()
+    for item in folder().iterdir():
+        if item.name not in ("model.safetensors", "config.json"):
+            (target / item.name).symlink_to(item)
+    config = json.loads((folder() / "config.json").read_text())
+    config |= {"hidden_size": WIDTH, "intermediate_size": WIDTH, "num_attention_heads": 2, "num_hidden_layers": 1}
+    (target / "config.json").write_text(json.dumps(config))
+    draw = np.random.default_rng(1)
+    shapes = {
+        "embeddings.word_embeddings.weight": (config["vocab_size"], WIDTH),
+        "embeddings.position_embeddings.weight": (config["max_position_embeddings"], WIDTH),
+        "embeddings.token_type_embeddings.weight": (config["type_vocab_size"], WIDTH),
+    }
+    layer = "encoder.layer.0."
+    for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+                 "intermediate.dense", "output.dense"):  # fmt: skip
+        shapes |= {f"{layer}{part}.weight": (WIDTH, WIDTH), f"{layer}{part}.bias": (WIDTH,)}
+    weights = {name: draw.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    for norm in ("embeddings.LayerNorm", f"{layer}attention.output.LayerNorm", f"{layer}output.LayerNorm"):
+        weights |= {f"{norm}.weight": np.ones(WIDTH, np.float32), f"{norm}.bias": np.zeros(WIDTH, np.float32)}
+    save_file(weights, target / "model.safetensors")
+    return {"name": MODEL, "path": str(target), "format": "sentence-transformers"}

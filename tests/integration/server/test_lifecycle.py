@@ -130,18 +130,35 @@ def test_ctrl_c_reaches_front_and_worker_and_still_drains(start_server: Start) -
         wait_gone(pid)
 
 
-def test_a_killed_worker_ends_readiness_at_once(start_server: Start) -> None:
-    """The reason is in the health answer; inference is 503; livez asks for a new process; exit code 1."""
-    with start_server() as server:
+def test_a_killed_worker_ends_readiness_at_once_and_is_replaced(start_server: Start) -> None:
+    """Refused with 503 and the reason until the new one is warm; then all is as before, and the exit code is 0."""
+    with start_server(restart={"back_off_s": 0.05}) as server:
         server.wait_state("ready")
-        os.kill(worker_pid(server), signal.SIGKILL)
-        health = server.wait_state("failed")
+        pid = worker_pid(server)
+        os.kill(pid, signal.SIGKILL)
+        health = server.wait_state("starting", "loading")
         assert "signal 9" in health["detail"]
-        for path in ("/livez", "/readyz", "/startupz"):
-            assert server.admin.get(path).status_code == 503
+        assert server.admin.get("/readyz").status_code == 503
+        assert [server.admin.get(path).status_code for path in ("/livez", "/startupz")] == [200, 200]
         answer = server.embed("a")
         assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) > 0
         assert "signal 9" in answer.json()["error"]["message"]
+        assert server.wait_state("ready")["restarts"] == 1
+        wait_gone(pid)
+        assert server.embed("a").status_code == 200
+        assert server.metric("canary_server_worker_restarts_total") == 1
+        assert server.end() == 0
+
+
+def test_a_worker_that_is_lost_too_often_ends_the_server(start_server: Start) -> None:
+    """Not live and not ready, with the reason; the exit code says so."""
+    with start_server(restart={"limit": 0}) as server:
+        server.wait_state("loading")
+        os.kill(worker_pid(server), signal.SIGKILL)
+        assert "signal 9" in server.wait_state("failed")["detail"]
+        for path in ("/livez", "/readyz", "/startupz"):
+            assert server.admin.get(path).status_code == 503
         assert server.end() == 1
 
 

@@ -1,5 +1,6 @@
 """Every problem of a configuration at once, before a port opens."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,31 @@ def test_a_text_model_has_the_dimension_length_alone(tmp_path: Path) -> None:
     """It has neither height nor width."""
     (problem,) = problems(tmp_path, document(catalogue={"batch": [1], "height": [8], "width": [8]}))
     assert problem.startswith("catalogue: got the dimensions height, width, allowed is length alone")
+
+
+def test_a_cache_folder_that_cannot_be_used_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a port opens, with its mode; root may read everything, so the system's answer is made up here."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ConfigRefused, match=r"cache_dir: got .*mode 700.*to read and write"):
+        prepare_cache_dir(tmp_path / "cache")
+
+
+@pytest.mark.parametrize(("grace_s", "fits"), [(None, True), (23.0, True), (22.9, False), (1.0, False)])
+def test_a_drain_fits_into_what_the_platform_gives(tmp_path: Path, grace_s: float | None, fits: bool) -> None:
+    """The sentence has all three numbers and what is allowed."""
+    content = document(drain={"delay_s": 1, "limit_s": 20, "grace_s": grace_s})
+    if fits:
+        assert load(write(tmp_path, content), None).drain.grace_s == grace_s
+    else:
+        (problem,) = problems(tmp_path, content)
+        assert problem.startswith(f"drain: got delay_s 1 and limit_s 20 for grace_s {grace_s:g}, allowed is ")
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value"),
+    [("stuck", "times", 1), ("stuck", "floor_s", 0), ("restart", "limit", -1), ("restart", "back_off_s", 0)],
+)
+def test_limits_that_mean_nothing_are_refused(tmp_path: Path, section: str, field: str, value: int) -> None:
+    """By their path and value."""
+    (problem,) = problems(tmp_path, document(**{section: {field: value}}))
+    assert problem.startswith(f"{section}.{field}: got {value}")

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 from server.config import Settings
+from server.core.restart import RestartRule
 from server.core.types import Bucket
-from server.main import start_command, write_ports
+from server.core.watch import StuckRule
+from server.main import rules_of, start_command, write_ports
 from server.ports.worker import Lenient
+from server.runtime.supervisor import Rules
 from wire.admin import Ports
 
 FORBIDDEN = ("torch", "torch_tpu", "transformers", "sentence_transformers", "jax")
@@ -61,3 +64,21 @@ def test_a_lenient_server_tells_its_worker_the_bound_and_the_number_of_programs(
         start = start_command(settings, settings.shapes(), emulator_allowed=False)
         assert start.lenient == lenient
         assert start.buckets == (Bucket(1, 16), Bucket(4, 16), Bucket(1, 32), Bucket(4, 32))
+
+
+def test_the_supervisors_rules_come_from_three_sections() -> None:
+    """A step's limit is the warm-up's."""
+    settings = Settings.model_validate(
+        {
+            "apiVersion": "canary/v1",
+            "kind": "Server",
+            "model": {"name": "m", "path": "/m", "format": "sentence-transformers"},
+            "device": "cpu",
+            "catalogue": {"batch": [1], "length": [16]},
+            "cache_dir": "/c",
+            "warm_up": {"limit_s": 7},
+            "stuck": {"times": 3, "floor_s": 4},
+            "restart": {"limit": 5, "back_off_s": 6, "steady_s": 8},
+        }
+    )
+    assert rules_of(settings) == Rules(StuckRule(3, 4, 7), RestartRule(5, 6, 8))

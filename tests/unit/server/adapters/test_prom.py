@@ -36,6 +36,23 @@ def test_each_bucket_of_the_warm_up_is_counted_once() -> None:
     assert 'canary_server_bucket_seconds{bucket="1x16",phase="warm"} 0.02' in shown
 
 
+def test_a_lost_worker_is_counted_and_its_warm_up_begins_anew() -> None:
+    """Once, however often the life is told; the buckets of the new worker are reported again."""
+    telemetry = PromTelemetry()
+    life = Life(since=0.0, buckets=1)
+    for _ in range(2):
+        life = life.after(Event.SPAWNED, 1.0).after(Event.LOADED, 1.0)
+        life = life.finished(BucketTiming(Bucket(1, 16), 4.0, 0.02, 5, 1, "compiled"))
+        telemetry.life_changed(life)
+        life = life.after(Event.LOST, 2.0, reason="signal 9")
+        telemetry.life_changed(life)
+        telemetry.life_changed(life)
+    shown = lines(telemetry)
+    assert "canary_server_worker_restarts_total 2.0" in shown
+    assert "canary_server_buckets_warm 0.0" in shown
+    assert 'canary_server_compiles_total{phase="warm_up"} 2.0' in shown
+
+
 def test_a_batch_counts_useful_and_padding_rows() -> None:
     """And any compile that it caused."""
     telemetry = PromTelemetry()

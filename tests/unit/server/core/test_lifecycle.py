@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.core.lifecycle import SILENCE_LIMIT_S, TABLE, Event, Life, RefusedEvent, State, silent_too_long
+from server.core.lifecycle import TABLE, Event, Life, RefusedEvent, State
 from server.core.types import Bucket, BucketTiming, Source
 
 BUCKET = Bucket(1, 16)
@@ -22,11 +22,12 @@ def life_in(state: State) -> Life:
         State.DRAINING: [Event.SPAWNED, Event.LOADED, Event.WARMED, Event.DRAIN],
         State.STOPPED: [Event.STOP],
         State.FAILED: [Event.FAIL],
+        State.STUCK: [Event.SPAWNED, Event.LOADED, Event.WARMED, Event.STALLED],
     }
     for event in paths[state]:
         if event is Event.WARMED:
             life = life.finished(timing())
-        life = life.after(event, 5.0, reason="broken" if event is Event.FAIL else "")
+        life = life.after(event, 5.0, reason="broken" if event in (Event.FAIL, Event.STALLED) else "")
     assert life.state is state
     return life
 
@@ -36,17 +37,29 @@ ALLOWED = {
     ("starting", "drain"): "draining",
     ("starting", "fail"): "failed",
     ("starting", "stop"): "stopped",
+    ("starting", "lost"): "starting",
     ("loading", "loaded"): "warming",
+    ("loading", "stalled"): "stuck",
+    ("loading", "lost"): "starting",
     ("loading", "drain"): "draining",
     ("loading", "fail"): "failed",
     ("loading", "stop"): "stopped",
     ("warming", "warmed"): "ready",
+    ("warming", "stalled"): "stuck",
+    ("warming", "lost"): "starting",
     ("warming", "drain"): "draining",
     ("warming", "fail"): "failed",
     ("warming", "stop"): "stopped",
+    ("ready", "stalled"): "stuck",
+    ("ready", "lost"): "starting",
     ("ready", "drain"): "draining",
     ("ready", "fail"): "failed",
     ("ready", "stop"): "stopped",
+    ("stuck", "recovered"): "ready",
+    ("stuck", "lost"): "starting",
+    ("stuck", "drain"): "draining",
+    ("stuck", "fail"): "failed",
+    ("stuck", "stop"): "stopped",
     ("draining", "fail"): "failed",
     ("draining", "stop"): "stopped",
     ("failed", "stop"): "stopped",
@@ -84,6 +97,7 @@ def test_the_table_names_every_state() -> None:
         (State.DRAINING, True, False, True, True),
         (State.STOPPED, False, False, False, False),
         (State.FAILED, False, False, False, False),
+        (State.STUCK, False, False, False, False),
     ],
 )
 def test_health_follows_from_the_state(state: State, live: bool, ready: bool, started: bool, serves: bool) -> None:
@@ -143,18 +157,34 @@ def test_the_summary_tells_a_cold_cache_from_a_warm_one() -> None:
     assert base.finished(timing("eager")).summary == "1 buckets, eager"
 
 
-def test_silence_is_judged_by_the_state() -> None:
-    """A tracing worker may be silent for long, a serving one may not, and a failed one is not listened to."""
-    for compiling in (False, True):
-        assert not silent_too_long(life_in(State.WARMING), 100.0, compiling=compiling)
-        assert not silent_too_long(life_in(State.FAILED), 1e9, compiling=compiling)
-    assert silent_too_long(life_in(State.READY), 100.0, compiling=False)
-    assert not silent_too_long(life_in(State.READY), SILENCE_LIMIT_S[State.READY], compiling=False)
+@pytest.mark.parametrize("state", [State.LOADING, State.WARMING, State.READY])
+def test_a_stuck_server_goes_back_to_where_it_was(state: State) -> None:
+    """With what it had warmed: a warm-up that is late still ends in ready."""
+    life = life_in(state)
+    stuck = life.after(Event.STALLED, 6.0, reason="nothing heard")
+    assert (stuck.live, stuck.serves, stuck.detail) == (False, False, "nothing heard")
+    back = stuck.after(Event.RECOVERED, 7.0)
+    assert (back.state, back.serves, back.warmed) == (state, life.serves, life.warmed)
+    if state is State.WARMING:
+        assert back.finished(timing()).after(Event.WARMED, 8.0).ready
 
 
-@pytest.mark.parametrize("state", [State.READY, State.DRAINING])
-def test_a_server_that_compiles_in_service_may_be_silent_as_in_its_warm_up(state: State) -> None:
-    """So long and no longer."""
-    limit = SILENCE_LIMIT_S[State.WARMING]
-    assert not silent_too_long(life_in(state), limit, compiling=True)
-    assert silent_too_long(life_in(state), limit + 1, compiling=True)
+@pytest.mark.parametrize("state", [State.STUCK, State.STARTING, State.WARMING])
+def test_who_serves_nobody_serves_nobody_while_draining(state: State) -> None:
+    """Whether or not it was ready before."""
+    assert not life_in(state).after(Event.DRAIN, 6.0).serves
+
+
+def test_a_lost_worker_is_warmed_anew_and_the_first_start_stays_known() -> None:
+    """Live and started, not ready, and nothing of the old worker's warmth; every sentence says why."""
+    life = life_in(State.READY).after(Event.LOST, 6.0, reason="signal 9")
+    assert (life.live, life.started, life.ready, life.serves, life.warmed) == (True, True, False, False, ())
+    sentences = [life.detail]
+    for event in (Event.SPAWNED, Event.LOADED):
+        life = life.after(event, 7.0)
+        sentences.append(life.detail)
+    assert all("(restart 1: signal 9)" in each for each in sentences)
+    with pytest.raises(RefusedEvent, match="0 of 1"):
+        life.after(Event.WARMED, 8.0)
+    life = life.finished(timing()).after(Event.WARMED, 9.0)
+    assert (life.ready, life.serves, life.ready_after_s, life.restarts) == (True, True, 5.0, 1)

@@ -14,6 +14,7 @@ from server.core.visit import Visit
 from server.ports.worker import BucketWarm, Loaded, Start, Warmed
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
+from server.runtime.last_call import LastCall
 from server.runtime.supervisor import Supervisor
 
 
@@ -70,7 +71,7 @@ def test_a_ready_server_is_lame_then_closed_then_stopped(
         supervisor, _, data, admin, order = build(fakes, start)
         await ready(supervisor, fakes, start, facts)
         rule = DrainRule(delay_s=0.01, limit_s=7.0)
-        assert await drain(supervisor, data, admin, rule, asyncio.Event(), fakes.log)
+        assert await drain(supervisor, data, admin, rule, asyncio.Event(), fakes.log, LastCall())
         assert order == ["data closed while draining", "admin closed while stopped"]
         assert data.limit == 7.0
         assert fakes.link.kills == 1
@@ -95,7 +96,7 @@ def test_a_second_signal_does_not_wait(
             asyncio.get_running_loop().call_soon(hurry.set)
         rule = DrainRule(0.0 if while_closing else 3600.0, 3600.0)
         async with asyncio.timeout(20):
-            assert not await drain(supervisor, data, admin, rule, hurry, fakes.log)
+            assert not await drain(supervisor, data, admin, rule, hurry, fakes.log, LastCall())
         assert [fields["requests"] for event, fields in fakes.log.events if event == "drain_limit"] == [2]
 
     asyncio.run(scenario())
@@ -120,7 +121,7 @@ def test_who_waits_for_the_device_at_the_end_of_the_drain_is_told(
             data.on_close = hurry.set
         rule = DrainRule(0.0, 3600.0 if second_signal else 0.01)
         async with asyncio.timeout(20):
-            assert not await drain(supervisor, data, admin, rule, hurry, fakes.log)
+            assert not await drain(supervisor, data, admin, rule, hurry, fakes.log, LastCall())
         for each in (*asked, asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(100.0)))):
             with pytest.raises(NotReady, match="server: stop"):
                 await each
@@ -139,7 +140,7 @@ def test_a_worker_that_is_lost_in_the_drain_is_no_clean_end(
         supervisor, _, data, admin, _ = build(fakes, start)
         await ready(supervisor, fakes, start, facts)
         data.on_close = lambda: fakes.link.lost("the process ended with signal 9")
-        assert not await drain(supervisor, data, admin, DrainRule(0.0, 20.0), asyncio.Event(), fakes.log)
+        assert not await drain(supervisor, data, admin, DrainRule(0.0, 20.0), asyncio.Event(), fakes.log, LastCall())
 
     asyncio.run(scenario())
 
@@ -151,7 +152,7 @@ def test_a_server_that_was_never_ready_ends_at_once(fakes: SimpleNamespace, star
         supervisor, _, data, admin, order = build(fakes, start)
         await supervisor.start()
         async with asyncio.timeout(5):
-            assert await drain(supervisor, data, admin, DrainRule(3600.0, 20.0), asyncio.Event(), fakes.log)
+            assert await drain(supervisor, data, admin, DrainRule(3600.0, 20.0), asyncio.Event(), fakes.log, LastCall())
         assert order == ["data closed while stopped", "admin closed while stopped"]
         assert supervisor.life.state is State.STOPPED
         assert fakes.link.kills == 1

@@ -75,8 +75,8 @@ def test_a_worker_that_is_lost_ends_readiness_at_once(fakes: SimpleNamespace, st
         asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(100.0)))
         await asyncio.sleep(0)
         fakes.link.lost("the process ended with signal 9")
-        assert (supervisor.life.ready, supervisor.life.live) == (False, False)
-        with pytest.raises(NotReady, match="signal 9"):
+        assert (supervisor.life.ready, supervisor.life.live) == (False, True)
+        with pytest.raises(NotReady, match=r"signal 9; it is being restarted"):
             await asked
         assert "signal 9" in supervisor.life.detail
         await supervisor.stop()
@@ -151,22 +151,28 @@ def test_draining_during_the_warm_up_has_nothing_to_finish(
     asyncio.run(scenario())
 
 
-def test_a_silent_worker_counts_as_dead(
+def test_a_silent_worker_is_stuck_until_it_speaks_again(
     fakes: SimpleNamespace, start: Start, facts: EngineFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After its limit without a word it is killed."""
+    """Not live, nobody is served, and it is left alone; with its next word everything is as before."""
 
     async def scenario() -> None:
         monkeypatch.setattr(supervisor_module, "WATCH_S", 0.001)
-        supervisor, _, _ = build(fakes, start)
+        supervisor, batcher, _ = build(fakes, start)
         await ready(supervisor, fakes, facts)
-        killed = asyncio.Event()
-        fakes.link.on_kill = killed.set
         fakes.clock.now += 31.0
-        async with asyncio.timeout(5):
-            await killed.wait()
+        await until_state(fakes, State.STUCK)
         assert not supervisor.life.live
         assert supervisor.life.detail == "worker: nothing heard for 31 s"
+        with pytest.raises(NotReady, match="nothing heard"):
+            await batcher.answer(TokenRows([[1]]), Visit(100.0))
+        fakes.link.receive(Beat())
+        assert supervisor.life.ready
+        asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(131.0)))
+        await asyncio.sleep(0)
+        fakes.link.receive(Finished(fakes.link.runs[-1].number, bytes(8), 0.1, 0))
+        await asked
+        assert fakes.link.kills == 0
         await supervisor.stop()
 
     asyncio.run(scenario())
@@ -215,7 +221,7 @@ def test_a_device_that_fails_every_batch_ends_readiness(
             fakes.link.receive(RunFailed(0, "out of memory", 0))
         assert supervisor.life.ready
         fakes.link.receive(RunFailed(0, "device halted", 0))
-        assert (supervisor.life.ready, supervisor.life.live) == (False, False)
+        assert (supervisor.life.state, supervisor.life.restarts) == (State.STARTING, 1)
         assert f"{FAILED_BATCHES_LIMIT} batches in a row" in supervisor.life.detail
         assert "device halted" in supervisor.life.detail
         with pytest.raises(NotReady, match="device halted"):
@@ -248,10 +254,10 @@ def test_a_beat_is_a_word(
     asyncio.run(scenario())
 
 
-def test_a_batch_that_never_ends_counts_as_a_dead_device(
+def test_a_batch_that_does_not_end_is_stuck_until_it_does(
     fakes: SimpleNamespace, start: Start, facts: EngineFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The beats of a worker whose device hangs do not keep it alive."""
+    """The beats of a worker whose device hangs prove nothing; the end of its batch does."""
 
     async def scenario() -> None:
         monkeypatch.setattr(supervisor_module, "WATCH_S", 0.001)
@@ -261,9 +267,46 @@ def test_a_batch_that_never_ends_counts_as_a_dead_device(
         await asyncio.sleep(0)
         fakes.clock.now += 61.0
         fakes.link.receive(Beat())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             with pytest.raises(NotReady, match="on the device for 61 s"):
                 await asked
+        fakes.link.receive(Beat())
+        assert supervisor.life.state is State.STUCK
+        fakes.link.receive(Finished(fakes.link.runs[-1].number, bytes(8), 61.0, 0))
+        assert supervisor.life.ready
         await supervisor.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_warm_up_that_ends_after_its_time_still_ends_in_ready(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Overdue it is stuck, whatever its beats say; its next step is a recovery."""
+
+    async def scenario() -> None:
+        monkeypatch.setattr(supervisor_module, "WATCH_S", 0.001)
+        supervisor, _, _ = build(fakes, start)
+        await supervisor.start()
+        loaded, began, *rest = warm_up(facts)
+        fakes.link.receive(loaded)
+        fakes.link.receive(began)
+        fakes.clock.now += 601.0
+        fakes.link.receive(Beat())
+        await until_state(fakes, State.STUCK)
+        assert "bucket 2x4 has taken 601 s" in supervisor.life.detail
+        fakes.link.receive(Beat())
+        assert supervisor.life.state is State.STUCK
+        for event in rest:
+            fakes.link.receive(event)
+        assert supervisor.life.ready
+        await supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+async def until_state(fakes: SimpleNamespace, state: State) -> None:
+    """Turns the loop until the telemetry was told of ``state`` last."""
+    async with asyncio.timeout(20):
+        while fakes.telemetry.lives[-1].state is not state:  # noqa: ASYNC110  # the watch has no event for it
+            await asyncio.sleep(0.001)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.adapters.asgi import connection
+from server.adapters.asgi import connection, lingering
 from server.adapters.asgi.listen import UvicornListener, bind
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -21,7 +21,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-def talk(peer: Peer, *, max_connections: int = 8) -> None:
+def talk(peer: Peer, *, max_connections: int = 8, app: Any = app) -> None:
     """Runs ``peer`` on a connection of its own; the port is closed whatever happens."""
 
     async def scenario() -> None:
@@ -167,3 +167,47 @@ def test_one_connection_above_the_limit_is_turned_away() -> None:
             again.close()
 
     talk(peer, max_connections=1)
+
+
+async def refusing(scope: Any, receive: Any, send: Any) -> None:
+    """Answers without reading the body, as to one that is too large, and ends the connection."""
+    head = [(b"content-length", b"2"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": head})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+LARGE = 16 * 1024 * 1024
+
+
+def test_an_early_answer_survives_a_body_that_is_still_coming() -> None:
+    """A client that sends all of it before it reads gets its answer, not a reset."""
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE)
+        for _ in range(LARGE // 65536):
+            writer.write(b"x" * 65536)
+            await writer.drain()
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert answer.endswith(b"no")
+
+    talk(peer, app=refusing)
+
+
+@pytest.mark.parametrize(("name", "value"), [("LINGER_BYTES", 100_000), ("LINGER_S", 0.01)])
+def test_what_comes_after_an_early_answer_is_bounded(monkeypatch: pytest.MonkeyPatch, name: str, value: float) -> None:
+    """In bytes and in time: then the connection ends, whatever the peer is doing."""
+    monkeypatch.setattr(lingering, name, value)
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (1 << 40))
+        with pytest.raises(ConnectionError):
+            await send_for_ever(writer)
+
+    async def send_for_ever(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+
+    talk(peer, app=refusing)

@@ -168,6 +168,31 @@ os._exit(0)
     asyncio.run(scenario())
 
 
+def test_after_a_kill_another_process_takes_its_place(worker: Callable[[str], str]) -> None:
+    """Its loss is told, that of the one that was killed is not."""
+    text = """
+channel.send(Failed(str(os.getpid())))
+if channel.receive().number == 1:
+    os._exit(3)
+channel.receive()
+"""
+
+    async def scenario() -> None:
+        events, link = Events(), ProcessLink(Log(), interpreter=worker(text))
+        await link.spawn(START, events.queue.put_nowait, events.queue.put_nowait)
+        first = await events.next()
+        await link.kill()
+        await link.spawn(START, events.queue.put_nowait, events.queue.put_nowait)
+        assert isinstance(first, Failed)
+        assert await events.next() != first
+        link.run(Run(1, Bucket(1, 16), b"", b""))
+        assert await events.next() == "the process ended with exit code 3"
+        await link.kill()
+        assert events.queue.empty()
+
+    asyncio.run(scenario())
+
+
 def test_no_interpreter_is_an_error_of_the_start() -> None:
     """OSError, for the supervisor to report."""
 
