@@ -213,6 +213,8 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         cache_dir=str(settings.cache_dir),
         front_pid=os.getpid(),
         lenient=None if catalogue.largest is None else Lenient(catalogue.largest, catalogue.programs),
+        model_format=settings.model.format,
+        factory=settings.model.factory,
     )
 
 

@@ -13,13 +13,16 @@ Refusals say whose fault it is:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from server.core.signature import ModelSignature
 
 DeviceKind = Literal["cpu", "cuda", "tpu", "tpu-emulator"]
 DtypeName = Literal["float32", "bfloat16"]
 MatmulPrecision = Literal["highest", "high", "medium"]
 Source = Literal["compiled", "cache", "eager"]
+ModelFormat = Literal["sentence-transformers", "sequence-classification", "torch-export", "python-factory"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -158,7 +161,7 @@ def last_kept(mask: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the worker loaded. ``revision`` is the SHA-256 of the weights, ``dim`` the length of a vector."""
+    """What the worker loaded. ``revision`` is the digest of the weights, ``dim`` the numbers of a row of the output."""
 
     revision: str
     vocabulary: int
@@ -171,6 +174,7 @@ class EngineFacts:
     libtpu: str | None = None
     topology: str | None = None
     acceptance: str = ""
+    signature: ModelSignature = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 import ctypes
 import hashlib
+import importlib.metadata
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +13,7 @@ from server.adapters.worker.engine import EngineFailed
 from server.ports.worker import Start
 
 _PR_SET_PDEATHSIG: Final = 1
+PACKAGES: Final = ("torch", "torch_tpu", "libtpu", "transformers", "fastatomstruct-xla-cpu")
 
 
 def die_with_front(front_pid: int) -> None:
@@ -24,6 +27,17 @@ def obey_the_front_only() -> None:
     """Ctrl-C reaches the whole process group; when to stop is the front's decision."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def installed_versions(packages: Sequence[str] = PACKAGES) -> dict[str, str | None]:
+    """Of each package the version, or None, without importing any."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
 
 
 def prepare(start: Start, versions: dict[str, str | None]) -> Path:

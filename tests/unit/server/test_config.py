@@ -198,3 +198,17 @@ def test_the_emulator_variable_must_say_one(monkeypatch: pytest.MonkeyPatch, val
     if value is not None:
         monkeypatch.setenv("CANARY_ALLOW_EMULATOR", value)
     assert emulator_allowed() is allowed
+
+
+@pytest.mark.parametrize(
+    ("model", "part"),
+    [
+        ({"format": "python-factory"}, "model.factory: is missing, allowed is module:function"),
+        ({"format": "python-factory", "factory": "os.system('x')"}, "model.factory: got"),
+        ({"format": "torch-export", "factory": "a:b"}, "model.factory: got 'a:b', allowed with format python-factory"),
+    ],
+)
+def test_a_factory_is_named_for_its_format_alone(tmp_path: Path, model: dict[str, Any], part: str) -> None:
+    """It is code that the server will run."""
+    text = "\n".join(problems(tmp_path, document(model={"name": "m", "path": "/m", **model})))
+    assert part in text
