@@ -29,6 +29,7 @@ def test_a_model_of_each_format_is_served(
 ) -> None:
     """Its metadata names its own output, and its numbers come back for each row."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     folder = make(tmp_path / "model")
     (folder / "tokenizer.json").write_bytes((model_folder / "tokenizer.json").read_bytes())
     model: dict[str, Any] = {"name": "tiny", "path": str(folder), "format": kind}
