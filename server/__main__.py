@@ -12,12 +12,20 @@ from server.core.types import DeviceKind
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: drained after a signal; 1: failed; 2: refused before any port opened."""
+    """0: drained after a signal, or accepted; 1: failed; 2: refused before any port opened."""
     parser = argparse.ArgumentParser(
         prog="canary-server", description="Serves one embedding model in fixed, warmed shapes."
     )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=("serve", "smoke"),
+        default="serve",
+        help="serve (the default); or smoke: try the model on the device and write the acceptance sheet",
+    )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="YAML, kind: Server")
     parser.add_argument("--device", choices=get_args(DeviceKind), help="in place of the file's device")
+    parser.add_argument("--out", type=Path, default=Path("acceptance"), metavar="FOLDER", help="where smoke writes")
     given = parser.parse_args(arguments)
     try:
         settings = load(given.config, given.device)
@@ -29,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
         for problem in refused.problems:
             print(f"canary-server: {problem}", file=sys.stderr)
         return 2
+    if given.command == "smoke":
+        from server.smoke import run as smoke
+
+        return smoke(settings, given.out, emulator_allowed=emulator_allowed())
     # Web framework and event loop are imported after the checks: a refusal takes a moment.
     from server.main import run
 
