@@ -82,3 +82,31 @@ def classifier(folder: Path) -> Path:
     )
     BertForSequenceClassification(config).eval().save_pretrained(folder)
     return folder
+
+
+PICTURES = {
+    "inputs": [{"name": "pixels", "datatype": "FP32", "shape": [-1, 3, 8, 8]}],
+    "outputs": [
+        {"name": "label", "datatype": "INT64", "shape": [-1]},
+        {"name": "y", "datatype": "FP32", "shape": [-1, 4]},
+    ],
+    "vocabulary": 0,
+    "max_length": 0,
+}
+
+
+def pictures() -> Any:
+    """Pixels in, two outputs: not what batches of token ids can carry."""
+    import torch
+
+    class Pictures(torch.nn.Module):  # type: ignore[misc]  # torch is not followed by mypy
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(192, 4)
+
+        def forward(self, pixels: Any) -> Any:
+            scores = self.layer(pixels.flatten(1))
+            return scores.argmax(dim=1), scores
+
+    torch.manual_seed(7)
+    return Pictures().eval()

@@ -40,7 +40,7 @@ class ExportedModel:
             raise EngineFailed(
                 f"dtype: got {dtype}, allowed for an export is float32: its graph fixes its dtypes, so export it anew"
             )
-        return Held(move_to_device_pass(self._program, torch_name).module(), self.signature)
+        return Held(_without_asserts(move_to_device_pass(self._program, torch_name).module()), self.signature)
 
     def _check(self, side: str, declared: tuple[TensorSpec, ...], found: list[Any]) -> None:
         if len(declared) != len(found):
@@ -64,6 +64,18 @@ def _load(folder: ModelFolder) -> Any:
         return torch.export.load(folder.path / EXPORT)
     except Exception as error:  # of many kinds
         raise EngineFailed(f"model.path: {folder.path / EXPORT} does not load: {error}") from error
+
+
+def _without_asserts(module: Any) -> Any:
+    """Exporting notes where each conversion found its tensor; Dynamo fails on that note for a moved graph.
+
+    A note changes no value. The dtypes were checked against the declaration, and answers are against the CPU's.
+    """
+    for node in list(module.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            module.graph.erase_node(node)
+    module.recompile()
+    return module
 
 
 def _values(program: Any, names: Any) -> list[Any]:

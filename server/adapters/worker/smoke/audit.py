@@ -38,7 +38,7 @@ def audit(model: Model, inputs: Arrays) -> Audit:
         custom=tuple(sorted(custom)),
         cuda_only=tuple(sorted(cuda)),
         cuda_sources=_cuda_sources(model.module),
-        hooks=sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.module.modules()),
+        hooks=_hooks(model.module),
         data_dependent=tuple(sorted(unknown)),
     )
 
@@ -51,6 +51,18 @@ def _devices(node: Any) -> Iterator[str]:
     for value in [*node.args, *node.kwargs.values()]:
         if isinstance(value, torch.device):
             yield value.type
+
+
+def _hooks(module: Any) -> int:
+    """Callbacks around the calls; those that PyTorch puts on a loaded graph itself do not count."""
+    found = [
+        hook for each in module.modules() for hook in (*each._forward_hooks.values(), *each._forward_pre_hooks.values())
+    ]
+    return sum(not _home(hook).startswith("torch.") for hook in found)
+
+
+def _home(hook: Any) -> str:
+    return str(getattr(getattr(hook, "func", hook), "__module__", ""))
 
 
 def _cuda_sources(module: Any) -> tuple[str, ...]:
