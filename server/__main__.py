@@ -13,7 +13,7 @@ from server.core.types import DeviceKind
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: drained after a signal; 1: failed; 2: refused before any port opened. ``plan`` has its own."""
+    """0: drained after a signal, or accepted; 1: failed; 2: refused before any port opened. ``plan`` has its own."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["plan"]:
         return plan.run(words[1:])
@@ -21,8 +21,16 @@ def main(arguments: list[str] | None = None) -> int:
         prog="canary-server",
         description="Serves one model in fixed, warmed shapes. `canary-server plan --help`: price a catalogue first.",
     )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=("serve", "smoke"),
+        default="serve",
+        help="serve (the default); or smoke: try the model on the device and write the acceptance sheet",
+    )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="YAML, kind: Server")
     parser.add_argument("--device", choices=get_args(DeviceKind), help="in place of the file's device")
+    parser.add_argument("--out", type=Path, default=Path("acceptance"), metavar="FOLDER", help="where smoke writes")
     given = parser.parse_args(words)
     try:
         settings = load(given.config, given.device)
@@ -34,6 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
         for problem in refused.problems:
             print(f"canary-server: {problem}", file=sys.stderr)
         return 2
+    if given.command == "smoke":
+        from server.smoke import run as smoke
+
+        return smoke(settings, given.out, emulator_allowed=emulator_allowed())
     # Web framework and event loop are imported after the checks: a refusal takes a moment.
     from server.main import run
 

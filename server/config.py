@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     PlainValidator,
     ValidationError,
     ValidationInfo,
@@ -21,8 +22,8 @@ from pydantic import (
 )
 
 from server.core.catalog import TEXT, Catalogue, CatalogueRefused
-from server.core.declare import catalogue_of
-from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision
+from server.core.declare import catalogue_of, document_of
+from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision, ModelFormat
 from server.core.warmup import StabilityRule
 
 ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
@@ -58,8 +59,20 @@ class _Section(BaseModel):
 class ModelSection(_Section):
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
     path: Path
-    format: Literal["sentence-transformers"]
+    format: ModelFormat
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    factory: str | None = Field(
+        default=None, validate_default=True, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
+    )
+
+    @field_validator("factory", mode="after")
+    @classmethod
+    def _builds_one_format(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("format") == "python-factory" and value is None:
+            raise ValueError("allowed is module:function that builds the model, since format is python-factory")
+        if info.data.get("format") not in ("python-factory", None) and value is not None:
+            raise ValueError(f"allowed with format python-factory only, not with {info.data['format']}")
+        return value
 
 
 class LargestSection(_Section):
@@ -153,7 +166,7 @@ class Settings(_Section):
     compile: bool | None = None
     strict: bool = True
     threads: int = Field(default=1, ge=1, le=1024)
-    catalogue: Annotated[Catalogue, PlainValidator(catalogue_of)]
+    catalogue: Annotated[Catalogue, PlainValidator(catalogue_of), PlainSerializer(document_of)]
     largest: LargestSection | None = Field(default=None, validate_default=True)
     listen: ListenSection = ListenSection()
     admin: AdminSection = AdminSection()

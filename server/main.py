@@ -234,6 +234,8 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         front_pid=os.getpid(),
         lenient=None if catalogue.largest is None else Lenient(catalogue.largest, catalogue.programs),
         parallel=rule.parallel,
+        model_format=settings.model.format,
+        factory=settings.model.factory,
     )
 
 

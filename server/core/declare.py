@@ -51,6 +51,19 @@ def catalogue_of(given: object) -> Catalogue:
     )
 
 
+def document_of(catalogue: Catalogue) -> dict[str, Any]:
+    """The section that gives this catalogue again, sizes as lists."""
+    sizes = zip(catalogue.names, (catalogue.lengths, *catalogue.more), strict=True)
+    section: dict[str, Any] = {"batch": list(catalogue.batches)} | {name: list(each) for name, each in sizes}
+    if catalogue.exclude:
+        section["exclude"] = [{name: _span(low, high) for name, low, high in each.bounds} for each in catalogue.exclude]
+    return section
+
+
+def _span(low: int, high: int | None) -> dict[str, int]:
+    return {"from": low} if high is None else {"from": low, "to": high}
+
+
 def _sizes(path: str, given: object, problems: list[str]) -> tuple[int, ...]:
     """The sizes of one dimension; what is wrong goes to ``problems``."""
     found: tuple[int, ...] | None = None

@@ -13,9 +13,11 @@ Refusals say whose fault it is:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
+
+from server.core.signature import ModelSignature
 
 DeviceKind = Literal["cpu", "cuda", "tpu", "tpu-emulator"]
 DtypeName = Literal["float32", "bfloat16"]
@@ -24,6 +26,7 @@ Source = Literal["compiled", "cache", "eager"]
 # PyTorch's own folder; torch_tpu's in this host's shared memory (its tier 2); torch_tpu's shared folder (tier 3).
 CacheTier = Literal["", "pytorch", "host", "shared"]
 Phase = Literal["admission", "tokenise", "queue", "device"]
+ModelFormat = Literal["sentence-transformers", "sequence-classification", "torch-export", "python-factory"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -188,7 +191,7 @@ def last_kept(mask: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the worker loaded. ``revision`` is the SHA-256 of the weights, ``dim`` the length of a vector."""
+    """What the worker loaded. ``revision`` is the digest of the weights, ``dim`` the numbers of a row of the output."""
 
     revision: str
     vocabulary: int
@@ -201,6 +204,7 @@ class EngineFacts:
     libtpu: str | None = None
     topology: str | None = None
     acceptance: str = ""
+    signature: ModelSignature = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from server.core.types import Bucket, BucketTiming, DeviceKind, DtypeName, EngineFacts, MatmulPrecision
+from server.core.types import Bucket, BucketTiming, DeviceKind, DtypeName, EngineFacts, MatmulPrecision, ModelFormat
 from server.core.warmup import StabilityRule
 
 
@@ -21,10 +21,11 @@ class Lenient:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """First command. ``compile`` None leaves the choice to the device; ``sha256`` is of model.safetensors.
+    """First command. ``compile`` None leaves the choice to the device; ``sha256`` is of the one file of weights.
 
     ``buckets`` are the declared ones, to be warmed. ``lenient`` None is strict: after them nothing compiles any more.
     ``parallel``: programs may be compiled side by side where the device can.
+    ``factory`` is module:function, for the format that is built by one.
     """
 
     model_path: str
@@ -41,6 +42,8 @@ class Start:
     front_pid: int
     lenient: Lenient | None = None
     parallel: bool = True
+    model_format: ModelFormat = "sentence-transformers"
+    factory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

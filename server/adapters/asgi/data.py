@@ -136,7 +136,7 @@ def _metadata(view: DataView) -> ModelMetadata:
         versions=[facts.revision[:12]],
         platform="pytorch",
         inputs=oip.inputs(),
-        outputs=[TensorMetadata(oip.OUTPUT, "FP32", [-1, facts.dim])],
+        outputs=[TensorMetadata(each.name, each.datatype, list(each.shape)) for each in facts.signature.outputs],
         parameters={**msgspec.structs.asdict(identity), "identity_digest": identity.digest()},
     )
 

@@ -27,7 +27,7 @@ def identity_of(served: Served, facts: EngineFacts, tokenizer: str) -> Identity:
         revision=facts.revision,
         tokenizer=tokenizer,
         truncation="never: too long is refused",
-        output=f"float32[{facts.dim}], mean pooled, length 1",
+        output=facts.signature.about or ", ".join(map(str, facts.signature.outputs)),
         dtype=served.dtype,
         matmul_precision=served.matmul_precision,
         catalogue=served.catalogue,

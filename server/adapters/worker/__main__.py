@@ -12,7 +12,7 @@ from typing import Final
 from server.adapters.worker.channel import Channel, FrontGone
 from server.adapters.worker.devices import choose_device
 from server.adapters.worker.engine import EngineFailed
-from server.adapters.worker.environment import die_with_front, obey_the_front_only, prepare
+from server.adapters.worker.environment import die_with_front, installed_versions, obey_the_front_only, prepare
 from server.adapters.worker.folder import inspect
 from server.ports.worker import Beat, Failed, Run, Start
 
@@ -43,29 +43,17 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(channel: Channel, start: Start) -> None:
-    folder = inspect(Path(start.model_path), start.sha256)
-    cache = prepare(start, _versions())
+    folder = inspect(Path(start.model_path), start.model_format, start.sha256, Path(start.cache_dir))
+    cache = prepare(start, installed_versions())
     # From here on the environment is set, so torch may be imported.
-    from server.adapters.worker.sentence_transformers import SentenceTransformersModel
+    from server.adapters.worker.loaders import load_model
     from server.adapters.worker.session import Session
 
     session = Session(start, choose_device(start), channel.send, cache)
-    session.warm(session.load(SentenceTransformersModel(folder)))
+    session.warm(session.load(load_model(folder, start)))
     while (command := channel.receive()) is not None:
         if isinstance(command, Run):
             channel.send(session.run(command))
-
-
-def _versions() -> dict[str, str | None]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found: dict[str, str | None] = {}
-    for package in ("torch", "torch_tpu", "libtpu", "transformers", "fastatomstruct-xla-cpu"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 def _beat(channel: Channel) -> None:

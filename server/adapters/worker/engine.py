@@ -1,11 +1,14 @@
 """What the worker needs from a device and from a model, as Protocols.
 
-A Device knows how to place, compile and count; a Model is one module with float32 rows as output. Neither
-module is imported by the front.
+A Device knows how to place, compile and count; a Model is one module with named inputs and outputs. Neither module is
+imported by the front.
 """
 
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from server.core.signature import ModelSignature
+from server.core.types import DtypeName
 
 
 class EngineFailed(Exception):
@@ -75,10 +78,23 @@ class Device(Protocol):
 
 
 class Model(Protocol):
-    """A model on the CPU in float32."""
+    """A model on the CPU in float32.
+
+    ``module`` takes its inputs by position, in the order of ``signature``, and gives a tensor or a tuple in the order
+    of its outputs. Whole numbers may come narrower than the signature says. ``vocabulary``, ``max_length`` and ``dim``
+    are of a model that is asked with token ids and gives rows of floats; 0 otherwise.
+    """
 
     module: Any
+    signature: ModelSignature
     revision: str
     vocabulary: int
     dim: int
     max_length: int
+
+    def place(self, torch_name: str, dtype: DtypeName) -> Any:
+        """The module on a device, its weights in a dtype; what it gives stays as declared. Raises EngineFailed.
+
+        The model on the CPU may be gone then.
+        """
+        ...

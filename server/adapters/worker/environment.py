@@ -2,8 +2,10 @@
 
 import ctypes
 import hashlib
+import importlib.metadata
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ TIER_3: Final = "TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT"
 DISABLED: Final = "disabled"
 HOST_TIER: Final = Path("/dev/shm/torch_tpu_cache")  # noqa: S108  # where torch_tpu keeps it; only counted
 COMPILER_OPTIONS: Final = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TORCH_TPU_INTERNAL_XLA_OPTIONS")
+PACKAGES: Final = ("torch", "torch_tpu", "libtpu", "transformers", "fastatomstruct-xla-cpu")
 
 
 def die_with_front(front_pid: int) -> None:
@@ -29,6 +32,17 @@ def obey_the_front_only() -> None:
     """Ctrl-C reaches the whole process group; when to stop is the front's decision."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def installed_versions(packages: Sequence[str] = PACKAGES) -> dict[str, str | None]:
+    """Of each package the version, or None, without importing any."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
 
 
 def prepare(start: Start, versions: dict[str, str | None]) -> Path:

@@ -1,14 +1,14 @@
 """Loads a checked sentence-transformers folder: safetensors only, nothing from the hub."""
 
-from typing import Any
-
 import torch
 from torch import nn
 from transformers import BertModel
-from transformers.utils import logging as transformers_logging
 
-from server.adapters.worker.engine import EngineFailed
+from server.adapters.worker.dtypes import WEIGHTS
 from server.adapters.worker.folder import ModelFolder
+from server.adapters.worker.pretrained import from_pretrained
+from server.core.signature import embedding
+from server.core.types import DtypeName
 
 
 class Encoder(nn.Module):  # type: ignore[misc]  # mypy does not follow torch, so its classes are Any
@@ -32,31 +32,15 @@ class SentenceTransformersModel:
     """A Model (see engine.py). Raises EngineFailed."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        bert = _load_bert(folder)
+        bert = from_pretrained(BertModel, folder, add_pooling_layer=False)
         self.module: nn.Module = Encoder(bert).eval()
         self.revision = folder.revision
         self.vocabulary = int(bert.config.vocab_size)
         self.dim = int(bert.config.hidden_size)
         self.max_length = int(bert.config.max_position_embeddings)
+        self.signature = embedding(self.dim)
 
-
-def _load_bert(folder: ModelFolder) -> Any:
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        # Eager attention: the fused kernel lowers to a call that only a TPU has, and one form serves all devices.
-        bert, loading = BertModel.from_pretrained(
-            folder.path,
-            add_pooling_layer=False,
-            attn_implementation="eager",
-            dtype=torch.float32,
-            local_files_only=True,
-            output_loading_info=True,
-            use_safetensors=True,
-        )
-    except Exception as error:  # transformers raises many kinds; the person needs the text
-        raise EngineFailed(f"model.path: {folder.weights} does not load: {error}") from error
-    if loading["missing_keys"]:
-        missing = ", ".join(sorted(loading["missing_keys"])[:3])
-        raise EngineFailed(f"model.path: {folder.weights} lacks weights: {missing}")
-    return bert
+    def place(self, torch_name: str, dtype: DtypeName) -> nn.Module:
+        """See Model."""
+        self.module.bert.to(WEIGHTS[dtype])
+        return self.module.to(torch_name)

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 
 from server.adapters.worker.engine import Ahead, Device, EngineFailed, Model
+from server.adapters.worker.placed import Engine
 from server.adapters.worker.record import Record
 from server.adapters.worker.torch_device import allow_shapes, traced_graphs
 from server.adapters.worker.warm_up import WarmUp
 from server.core.acceptance import Acceptance, judge, limit_for
 from server.core.batch import pad_rows
-from server.core.types import Bucket, DtypeName, EngineFacts, TokenRows
+from server.core.signature import IDS, MASK
+from server.core.types import Bucket, EngineFacts, TokenRows
 from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
-
-_DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Session:
@@ -33,27 +33,23 @@ class Session:
         self._device = device
         self._tell = tell
         self._compiled = device.compiled_by_default() if start.compile is None else start.compile
-        self._module: Any = None
-        self._torch_name = ""
-        self._dim = 0
         self._cache = cache
         self._ahead: Ahead | None = None
         self._record: Record | None = None
+        self._engine: Engine
+        self._output = ""
 
     def load(self, model: Model) -> "Probe":
         """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
+        _check_served(model)
         self._check_lengths(model)
-        self._dim = model.dim
         if self._cache is not None:
             start = self._start
             self._record = Record(self._cache, model.revision, start.device, start.dtype, start.matmul_precision)
+        self._output = model.signature.outputs[0].name
         probe = Probe(self._start, model)
-        self._device.open()
-        self._torch_name = self._device.torch_name()
-        torch.set_float32_matmul_precision(self._start.matmul_precision)
-        module = model.module
-        module.bert.to(_DTYPES[self._start.dtype])
-        self._module = module.to(self._torch_name)
+        self._engine = Engine(model, self._device)
+        self._engine.open(self._start.dtype, self._start.matmul_precision)
         acceptance = probe.check(self._call(*probe.inputs(probe.bucket, 0)), probe.bucket, 0)
         if not acceptance.passed:
             raise EngineFailed(
@@ -63,7 +59,8 @@ class Session:
         if self._compiled:
             lenient = self._start.lenient
             allow_shapes(len(self._start.buckets) if lenient is None else lenient.programs)
-            self._compile()
+            # A lenient server compiles on the request path, where a call must not end before its program is there.
+            self._ahead = self._engine.compile(side_by_side=self._start.parallel and lenient is None)
         return probe
 
     def warm(self, probe: "Probe") -> None:
@@ -95,12 +92,6 @@ class Session:
         device_s = time.perf_counter() - began
         return Finished(command.number, vectors, device_s, built.since())
 
-    def _compile(self) -> None:
-        """A lenient server compiles on the request path, where a call must not end before its program is there."""
-        if self._start.parallel and self._start.lenient is None:
-            self._ahead = self._device.ahead(self._module)
-        self._module = self._device.compile(self._module) if self._ahead is None else self._ahead.module
-
     def _check_precision(self) -> None:
         """Programs keep the precision that they were compiled with, without a word; the identity says this one."""
         found = torch.get_float32_matmul_precision()
@@ -119,19 +110,9 @@ class Session:
                 raise EngineFailed(f"{field}: got {length}, this model takes at most {model.max_length} tokens")
 
     def _call(self, ids: bytes, mask: bytes, bucket: Bucket) -> bytes:
-        """Padded on the host, one transfer each, one call under one grad mode, one copy back.
-
-        Each of these would otherwise be a program of its own: a view with an offset, a slice on the device,
-        another grad mode.
-        """
-        with torch.inference_mode():
-            vectors = self._module(self._tensor(ids, bucket), self._tensor(mask, bucket)).cpu()
-        array: np.ndarray[Any, np.dtype[np.float32]] = vectors.numpy()
-        return array.tobytes()
-
-    def _tensor(self, raw: bytes, bucket: Bucket) -> torch.Tensor:
-        rows = np.frombuffer(raw, dtype=np.int32).reshape(bucket.batch, bucket.length).copy()
-        return torch.from_numpy(rows).to(self._torch_name)
+        """Ids and mask were padded on the host; the answer is cut there, too."""
+        outputs = self._engine.call({IDS: _rows(ids, bucket), MASK: _rows(mask, bucket)})
+        return outputs[self._output].astype(np.float32, copy=False).tobytes()
 
     def _facts(self, model: Model, acceptance: Acceptance) -> EngineFacts:
         versions = self._device.versions()
@@ -147,7 +128,24 @@ class Session:
             libtpu=versions["libtpu"],
             topology=versions["topology"],
             acceptance=str(acceptance),
+            signature=model.signature,
         )
+
+
+def _check_served(model: Model) -> None:
+    """What batches can carry so far: token ids and mask in, one row of numbers out."""
+    signature = model.signature
+    if not (signature.takes_tokens and signature.rows_of_floats):
+        raise EngineFailed(
+            f"model: takes {', '.join(spec.name for spec in signature.inputs)} and gives "
+            f"{', '.join(spec.name for spec in signature.outputs)}, served are models that take {IDS} and {MASK} "
+            "and give one row of numbers each; `canary-server smoke` can try it"
+        )
+
+
+def _rows(raw: bytes, bucket: Bucket) -> "np.ndarray[Any, np.dtype[np.int32]]":
+    """A copy: what comes over the line is read-only, and a view would have an offset."""
+    return np.frombuffer(raw, dtype=np.int32).reshape(bucket.batch, bucket.length).copy()
 
 
 class _Built:
@@ -202,8 +200,9 @@ class Probe:
     def _answer(model: Model, row: list[int]) -> bytes:
         ids = torch.tensor([row], dtype=torch.int32)
         with torch.inference_mode():
-            vectors = model.module(ids, torch.ones_like(ids))
-        array: np.ndarray[Any, np.dtype[np.float32]] = vectors.numpy()
+            found = model.module(ids, torch.ones_like(ids))
+        rows = found[0] if isinstance(found, tuple) else found
+        array: np.ndarray[Any, np.dtype[np.float32]] = rows.to(torch.float32).numpy()
         return array.tobytes()
 
 

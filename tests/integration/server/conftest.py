@@ -30,6 +30,12 @@ def start_server(tmp_path: Path) -> Callable[..., Any]:
     return start
 
 
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The real weights."""
+    return folder()
+
+
 REFERENCE = """
 import json, sys
 import torch

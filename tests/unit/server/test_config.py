@@ -242,3 +242,17 @@ def test_limits_that_mean_nothing_are_refused(tmp_path: Path, section: str, fiel
     """By their path and value."""
     (problem,) = problems(tmp_path, document(**{section: {field: value}}))
     assert problem.startswith(f"{section}.{field}: got {value}")
+
+
+@pytest.mark.parametrize(
+    ("model", "part"),
+    [
+        ({"format": "python-factory"}, "model.factory: is missing, allowed is module:function"),
+        ({"format": "python-factory", "factory": "os.system('x')"}, "model.factory: got"),
+        ({"format": "torch-export", "factory": "a:b"}, "model.factory: got 'a:b', allowed with format python-factory"),
+    ],
+)
+def test_a_factory_is_named_for_its_format_alone(tmp_path: Path, model: dict[str, Any], part: str) -> None:
+    """It is code that the server will run."""
+    text = "\n".join(problems(tmp_path, document(model={"name": "m", "path": "/m", **model})))
+    assert part in text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from server.core.batch import Lanes, Waiting
 from server.core.catalog import Catalogue, CatalogueRefused, Exclusion
-from server.core.declare import catalogue_of
+from server.core.declare import catalogue_of, document_of
 from server.core.types import Bucket, ShapeNotServed, TokenRows
 
 
@@ -198,3 +198,17 @@ def test_the_number_and_the_size_of_programs_are_bounded(document: Any, words: s
     """Each is a compile, and a batch must fit into a frame to the worker."""
     with pytest.raises(CatalogueRefused, match=words):
         catalogue_of(document)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"batch": [1, 8], "length": {"powers_of_two": {"from": 16, "to": 64}}},
+        {"batch": [1, 8], "height": [8, 16], "width": [8], "exclude": [{"batch": 8, "height": {"from": 16}}]},
+        {"batch": [1, 8], "length": [8, 16, 32], "exclude": [{"length": {"to": 8}}, {"batch": 8, "length": 32}]},
+    ],
+)
+def test_a_catalogue_is_written_down_and_read_again(section: dict[str, Any]) -> None:
+    """Smoke starts a server with the settings that it was given."""
+    catalogue = catalogue_of(section)
+    assert catalogue_of(document_of(catalogue)) == catalogue

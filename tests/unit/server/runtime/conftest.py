@@ -7,6 +7,7 @@ import pytest
 
 from server.core.batch import Batch
 from server.core.lifecycle import Life
+from server.core.signature import embedding
 from server.core.types import Bucket, EngineFacts
 from server.core.warmup import StabilityRule
 from server.ports.worker import Run, Start, WorkerEvent
@@ -101,7 +102,8 @@ def fakes() -> SimpleNamespace:
 @pytest.fixture
 def facts() -> EngineFacts:
     """A model of 100 tokens and vectors of two numbers."""
-    return EngineFacts("rev", vocabulary=100, dim=2, max_length=512, compiled=True, emulated=False, torch="2.13.0")
+    return EngineFacts("rev", vocabulary=100, dim=2, max_length=512, compiled=True, emulated=False, torch="2.13.0",
+                       signature=embedding(2))  # fmt: skip
 
 
 @pytest.fixture

@@ -14,12 +14,14 @@ from server.adapters.clock import SystemClock
 from server.adapters.prom import PromTelemetry
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Event, Life
+from server.core.signature import embedding
 from server.core.types import Bucket, BucketTiming, EngineFacts
 from server.ports.worker import Finished, Run, RunFailed
 from server.runtime.batcher import Batcher
 from server.runtime.predict import Predictor
 
-FACTS = EngineFacts("rev", vocabulary=100, dim=2, max_length=8, compiled=False, emulated=False, torch="2.13.0")
+FACTS = EngineFacts("rev", vocabulary=100, dim=2, max_length=8, compiled=False, emulated=False, torch="2.13.0",
+                    signature=embedding(2))  # fmt: skip
 LIFE = (
     Life(since=0.0, buckets=1)
     .after(Event.SPAWNED, 1.0)

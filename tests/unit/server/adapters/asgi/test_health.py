@@ -6,11 +6,21 @@ import pytest
 
 from server.adapters.asgi.health import Served, health_body, identity_of
 from server.core.lifecycle import Event, Life
+from server.core.signature import embedding
 from server.core.types import Bucket, BucketTiming, EngineFacts
 
 SERVED = Served("m", "tpu-emulator", "bfloat16", "highest", "batch 1 x length 16", strict=True)
 FACTS = EngineFacts(
-    "rev", 30522, 384, 512, compiled=True, emulated=True, torch="2.13.0", torch_tpu="0.2.0", topology="emulator"
+    "rev",
+    30522,
+    384,
+    512,
+    compiled=True,
+    emulated=True,
+    torch="2.13.0",
+    torch_tpu="0.2.0",
+    topology="emulator",
+    signature=embedding(384),
 )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.adapters.worker.channel import MAX_FRAME, Channel, FrameReader, FrontGone, ProtocolBroken, decode, encode
+from server.core.signature import embedding
 from server.core.types import Bucket, BucketTiming, EngineFacts
 from server.core.warmup import StabilityRule
 from server.ports.worker import (
@@ -40,7 +41,8 @@ START = Start(
     cache_dir="/c",
     front_pid=7,
 )
-FACTS = EngineFacts("rev", 30522, 384, 512, compiled=True, emulated=True, torch="2.13.0", torch_tpu="0.2.0")
+FACTS = EngineFacts("rev", 30522, 384, 512, compiled=True, emulated=True, torch="2.13.0", torch_tpu="0.2.0",
+                    signature=embedding(384))  # fmt: skip
 EVENTS: list[WorkerEvent] = [
     Loaded(FACTS),
     BucketBegan(Bucket(1, 16)),

@@ -8,6 +8,7 @@ import pytest
 
 from server.adapters.worker.engine import EngineFailed
 from server.core.batch import pad_rows
+from server.core.signature import ModelSignature, TensorSpec, embedding
 from server.core.types import Bucket, TokenRows
 from server.core.warmup import StabilityRule
 from server.ports.worker import BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
@@ -99,20 +100,20 @@ def warmed(torch: Any, device: Device, start: Start = START) -> tuple[Any, list[
     class Module(torch.nn.Module):  # type: ignore[misc, name-defined]  # torch is not followed by mypy
         def __init__(self) -> None:
             super().__init__()
-            self.bert = torch.nn.Identity()
             self.seen = lambda ids: ids
 
         def forward(self, ids: Any, mask: Any) -> Any:
             rows = torch.nn.functional.one_hot(self.seen(ids).long(), 50).float() * mask.unsqueeze(-1)
             return torch.nn.functional.normalize(rows.sum(dim=1), dim=1)
 
-        def to(self, *given: Any) -> "Module":
-            self.seen = device.spoil
-            return self
-
     class Model:
         module = Module()
+        signature = embedding(50)
         revision, vocabulary, dim, max_length = "rev", 50, 50, 8
+
+        def place(self, torch_name: str, dtype: str) -> Any:
+            self.module.seen = device.spoil
+            return self.module
 
     said: list[WorkerEvent] = []
     session = Session(start, device, said.append)
@@ -151,6 +152,17 @@ def test_rows_of_both_lengths_take_turns_in_a_batch_of_one(torch: Any) -> None:
         assert kept == [length, length // 2, length]
 
 
+def test_a_model_that_batches_cannot_carry_yet_fails_the_load_by_its_names(torch: Any) -> None:
+    """Pictures in, say: the smoke can try it, the server cannot serve it."""
+    from server.adapters.worker.session import Session
+
+    class Model:
+        signature = ModelSignature((TensorSpec("pixels", "FP32", (-1, 3, 8, 8)),), (TensorSpec("y", "FP32", (-1, 2)),))
+
+    with pytest.raises(EngineFailed, match=r"takes pixels and gives y.*canary-server smoke"):
+        Session(START, Device(), lambda event: None).load(Model())  # type: ignore[arg-type]  # refused by its signature
+
+
 def lenient(largest: Bucket) -> Start:
     return replace(START, lenient=Lenient(largest, programs=6))
 
@@ -182,7 +194,7 @@ def test_a_run_reports_what_it_compiled_or_loaded(
     """A program from the cache on disk is a graph that no counter of compiles shows; of both counts the larger one."""
     device = Device()
     session, _ = warmed(torch, device, lenient(Bucket(2, 8)))
-    module = session._module
+    module = session._engine.module
 
     def call(*given: Any) -> Any:
         device.counted += compiled
@@ -191,7 +203,7 @@ def test_a_run_reports_what_it_compiled_or_loaded(
             raise RuntimeError("out of memory")
         return module(*given)
 
-    session._module = call
+    session._engine.module = call
     event = session.run(run(Bucket(1, 6)))
     assert isinstance(event, RunFailed if fails else Finished)
     assert event.compiles == reported

@@ -1,0 +1,143 @@
+"""``canary-server smoke``: tries a configuration's model on its device and writes the acceptance sheet."""
+
+import json
+import platform
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from server.adapters.smoke_processes import run_process
+from server.adapters.smoke_service import ServiceFailed, measure
+from server.adapters.worker.engine import EngineFailed
+from server.adapters.worker.environment import PACKAGES, installed_versions
+from server.config import Settings
+from server.core.acceptance_sheet import Asked, Found, sheet_of
+from server.core.sheet import Sheet, markdown
+from server.core.smoke import Part, Placed, Reference, Service
+from server.core.tolerance import tolerance_for
+from server.main import start_command
+from server.ports.smoke import Job
+from server.ports.worker import Start
+
+STEADY_CALLS = 20
+MORE_PACKAGES = ("tpu-canary", "safetensors", "numpy", "tokenizers")
+
+
+def run(settings: Settings, out: Path, *, emulator_allowed: bool) -> int:
+    """Writes acceptance.json and acceptance.md. 0: accepted; 1: not, or the files cannot be written."""
+    with tempfile.TemporaryDirectory(prefix="canary-smoke-", dir=settings.cache_dir) as scratch:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            sheet = _smoke(settings, out, Path(scratch), emulator_allowed=emulator_allowed)
+            (out / "acceptance.json").write_bytes(_document(sheet))
+            (out / "acceptance.md").write_text(markdown(sheet), encoding="utf-8")
+        except OSError as error:
+            print(f"canary-server: smoke: {error}", file=sys.stderr)
+            return 1
+    for check in sheet.checks:
+        print(f"{check.outcome:>13}  {check.name}: {check.found or check.why}")
+    print(f"{'accepted' if sheet.accepted else 'NOT accepted'}: {out / 'acceptance.md'}")
+    return 0 if sheet.accepted else 1
+
+
+def _smoke(settings: Settings, out: Path, scratch: Path, *, emulator_allowed: bool) -> Sheet:
+    """Programs go to a cache folder of this smoke alone, so that first calls are cold; the service then finds them."""
+    start = replace(
+        start_command(settings, settings.shapes(), emulator_allowed=emulator_allowed), cache_dir=str(scratch)
+    )
+    tolerance = tolerance_for(settings.dtype, settings.matmul_precision, settings.device)
+
+    def job(mode: Any, given: Start) -> Job:
+        result = str(scratch / f"{mode}.json")
+        return Job(mode, given, tolerance, str(scratch / "arrays.safetensors"), result, STEADY_CALLS)
+
+    _say("the model on the CPU in float32")
+    reference = run_process(job("reference", start), Reference, out)
+    if reference.result is None:
+        missing = f"there is no reference: {reference.error}"
+        eager: Part[Placed] = Part(None, missing)
+        compiled: Part[Placed] = Part(None, missing)
+    else:
+        _say(f"eager on {settings.device}")
+        eager = run_process(job("eager", _for_eager(start)), Placed, out)
+        _say(f"compiled on {settings.device}")
+        compiled = run_process(job("compiled", start), Placed, out)
+    _say("the server, asked over HTTP")
+    service = _service(settings, start, scratch, out)
+    versions = installed_versions((*PACKAGES, *MORE_PACKAGES))
+    asked = Asked(
+        model=settings.model.name,
+        model_format=settings.model.format,
+        device=settings.device,
+        dtype=settings.dtype,
+        precision=settings.matmul_precision,
+        catalogue=str(settings.shapes()),
+        threads=settings.threads,
+        shapes=len(start.buckets),
+        served="compiled" if _serves_compiled(settings) else "eager",
+        tolerance=tolerance,
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        python=platform.python_version(),
+        machine=platform.platform(),
+        versions=versions,
+    )
+    return sheet_of(asked, Found(reference, eager, compiled, service))
+
+
+def _serves_compiled(settings: Settings) -> bool:
+    return settings.compile is True or settings.device in ("tpu", "tpu-emulator")
+
+
+def _for_eager(start: Start) -> Start:
+    """On a TPU eager operations compile one by one, too, for every shape: one shape shows what there is to see."""
+    if start.device in ("cpu", "cuda"):
+        return start
+    return replace(start, buckets=(min(start.buckets, key=lambda bucket: bucket.cells),))
+
+
+def _service(settings: Settings, start: Start, scratch: Path, out: Path) -> Part[Service]:
+    """The same configuration on free ports; a model that batches cannot carry yet is told by the server itself."""
+    document = settings.model_dump(mode="json", exclude_unset=True)
+    ports, config = scratch / "ports.json", scratch / "server.yaml"
+    document |= {
+        "device": settings.device,
+        "cache_dir": str(scratch),
+        "ports_file": str(ports),
+        "listen": {"port": 0},
+        "admin": {"port": 0},
+        "access_log": None,
+    }
+    config.write_text(yaml.safe_dump(document), encoding="utf-8")
+    try:
+        vocabulary = _vocabulary(settings)
+        found = measure(config, ports, out / "service.log", settings.model.name, start.buckets, vocabulary)
+    except (ServiceFailed, EngineFailed, OSError, ValueError, KeyError) as error:
+        return Part(None, f"{error}")
+    return Part(found)
+
+
+def _vocabulary(settings: Settings) -> int:
+    """Of the ids that the requests carry; every model takes as many as its smallest table."""
+    for name, key in (("config.json", "vocab_size"), ("canary-model.json", "vocabulary")):
+        path = settings.model.path / name
+        if path.exists():
+            size = int(json.loads(path.read_text(encoding="utf-8")).get(key) or 0)
+            if size > 0:
+                return size
+    raise ServiceFailed("the model says no vocabulary: it is not asked with token ids")
+
+
+def _document(sheet: Sheet) -> bytes:
+    plain = {"apiVersion": "canary/v1", "kind": "AcceptanceSheet", "accepted": sheet.accepted}
+    raw: bytes = msgspec.json.format(msgspec.json.encode(plain | msgspec.to_builtins(sheet)), indent=2)
+    return raw + b"\n"
+
+
+def _say(what: str) -> None:
+    print(f"smoke: {what}", file=sys.stderr)
