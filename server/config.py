@@ -57,6 +57,8 @@ class ModelSection(_Section):
     path: Path
     format: Literal["sentence-transformers"]
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    # Whether clients may ask for fewer dimensions: only of a model that was trained for it (Matryoshka).
+    shorten: bool = False
 
 
 class CatalogueSection(_Section):

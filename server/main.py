@@ -12,14 +12,16 @@ import uvloop
 
 from server.adapters.access_log import AccessLogFile
 from server.adapters.asgi.admin import AdminView, admin_app
-from server.adapters.asgi.data import DataView, data_app
+from server.adapters.asgi.data import data_app
 from server.adapters.asgi.exchange import Exchange
 from server.adapters.asgi.health import Served, health_body, identity_of
 from server.adapters.asgi.hosts import HostGuard
 from server.adapters.asgi.listen import UvicornListener, bind
+from server.adapters.asgi.view import DataView
 from server.adapters.clock import SystemClock
 from server.adapters.log import JsonLog
 from server.adapters.prom import PromTelemetry
+from server.adapters.statistics import Statistics
 from server.adapters.tokenizer import FolderTokenizer, TokenizerFailed
 from server.adapters.worker.link import ProcessLink
 from server.config import Settings
@@ -74,6 +76,7 @@ class Server:
         self._log = log
         self._clock = SystemClock()
         self._telemetry = PromTelemetry()
+        statistics = Statistics(self._telemetry, self._clock)
         self._identity: Identity | None = None
         catalogue = catalogue_of(settings)
         self._served = Served(
@@ -87,13 +90,13 @@ class Server:
         self._access_log = AccessLogFile(settings.access_log, log)
         self._tokenizer = FolderTokenizer(settings.model.path)
         self._link = ProcessLink(log)
-        self._batcher = Batcher(catalogue, settings.queue.max_rows, self._link.run, self._clock, self._telemetry)
+        self._batcher = Batcher(catalogue, settings.queue.max_rows, self._link.run, self._clock, statistics)
         self._supervisor = Supervisor(
             start_command(settings, catalogue, emulator_allowed=emulator_allowed),
             self._link,
             self._batcher,
             self._clock,
-            self._telemetry,
+            statistics,
             log,
             self._take_facts,
         )
@@ -106,7 +109,7 @@ class Server:
             self._batcher,
             self._clock,
         )
-        exchange = Exchange(lambda: self._identity, self._clock, self._telemetry, self._access_log, log)
+        exchange = Exchange(lambda: self._identity, self._clock, statistics, self._access_log, log)
         self._data = UvicornListener(
             data_app(
                 DataView(
@@ -117,6 +120,8 @@ class Server:
                     identity=lambda: self._identity,
                     predictor=predictor,
                     exchange=exchange,
+                    statistics=statistics.of,
+                    may_shorten=settings.model.shorten,
                 )
             ),
             data,

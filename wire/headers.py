@@ -30,11 +30,14 @@ COMPILED: Final = "x-canary-compiled"
 """The shapes that were compiled, as ``4x128,1x128``; absent when the answer met no compile."""
 IDENTITY: Final = "x-canary-identity"
 
+# Of the web (W3C Server Timing): the phases again, in milliseconds, for browsers and tools that know it.
+SERVER_TIMING: Final = "server-timing"
+
 # From the gateway to a client.
 ARM: Final = "x-canary-arm"
 FAILOVER: Final = "x-canary-failover"
 
-TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY})
+TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY, SERVER_TIMING})
 
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
 MAX_COMPILED: Final = 4

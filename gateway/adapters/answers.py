@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from gateway.core.compare.content import Tensor
 from gateway.core.compare.documents import compare
 from gateway.core.compare.embeddings import PairKind, PairResult, compare_embeddings, compare_statuses, is_pair
-from gateway.core.compare.framing import json_part, media_type
 from gateway.core.compare.policy import ContentKind, ContentPolicy
 from gateway.core.compare.protocols import content_kind, readable
 from gateway.core.compare.result import NotCompared, whole_answer
 from gateway.core.plan import Plan
 from gateway.core.snapshot import Answer, Pair
 from wire import openai
+from wire.framing import json_part, media_type
 from wire.oip import InferResponse
 
 

@@ -10,7 +10,7 @@ def admit(waiting_rows: int, rows: int, max_rows: int) -> QueueFull | None:
     return QueueFull(f"queue: {waiting_rows} rows are waiting, {rows} more would exceed the limit of {max_rows}")
 
 
-def deadline_at(arrived: float, deadline_ms: int | None) -> float | None:
+def deadline_at(arrived: float, deadline_ms: float | None) -> float | None:
     """The moment at which the caller stops waiting, seconds of the clock of ``arrived``."""
     return None if deadline_ms is None else arrived + deadline_ms / 1000
 

@@ -11,12 +11,12 @@ import pytest
 from gateway.adapters.answers import compare_pair, embeddings
 from gateway.core.compare.defaults import BOUNDS, policy_with
 from gateway.core.compare.documents import MAX_EFFORT
-from gateway.core.compare.framing import framed_type
 from gateway.core.compare.policy import policy_of
 from gateway.core.compare.result import NotCompared, PairKind, PairResult
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.snapshot import Answer, Pair
 from gateway.core.types import Role
+from wire.framing import framed_type
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8]], dtype=np.float32)
 PLAN = Plan(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.compare.framing import framed_type, json_part, media_type
+from wire.framing import framed_type, json_part, media_type
 
 BINARY = "application/octet-stream"
 
@@ -19,7 +19,7 @@ def test_an_answer_is_cut_where_its_header_says() -> None:
 @pytest.mark.parametrize("value", ["", "-1", "1.0", "x", "5", "9" * 5000, "\u0663", "1; a=2"])
 def test_a_length_that_does_not_fit_is_an_error(value: str) -> None:
     """More than there is, none at all, or no number in digits."""
-    with pytest.raises(ValueError, match="does not fit an answer of 4 bytes"):
+    with pytest.raises(ValueError, match="allowed is a number of bytes up to the 4 of the body"):
         json_part(framed_type(BINARY, value), b"{}ab")
 
 
