@@ -69,9 +69,7 @@ def from_raw(datatype: str, shape: Sequence[int], raw: bytes | memoryview) -> Ar
         )
     values: Array = np.frombuffer(raw, layout)
     if datatype == "BOOL":
-        if values.size and values.max() > 1:
-            raise BadTensor(Wrong.ELEMENT, "got a BOOL other than 0 and 1")
-        values = values.view(np.bool_)
+        values = values != 0
     elif datatype == "BF16":
         values = (values.astype(np.uint32) << 16).view(np.float32)
     return values.reshape(shape)
