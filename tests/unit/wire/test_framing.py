@@ -1,8 +1,10 @@
 """How much of an answer is JSON."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from wire.framing import framed_type, json_part, media_type
+from wire.framing import BadFrame, framed_type, json_part, media_type, pieces
 
 BINARY = "application/octet-stream"
 
@@ -27,3 +29,26 @@ def test_media_types() -> None:
     """Without parameters and in lower case."""
     assert media_type("Application/JSON; charset=utf-8") == "application/json"
     assert media_type(framed_type(BINARY, "2")) == BINARY
+
+
+def test_tensors_are_taken_in_their_order() -> None:
+    """Those whose data is in the JSON take no bytes; a size of 0 is an empty tensor."""
+    found = pieces([2, None, 0, 1], b"abc")
+    assert [None if each is None else bytes(each) for each in found] == [b"ab", None, b"", b"c"]
+
+
+@pytest.mark.parametrize("sizes", [[], [2], [4], [-1, 4], [True, 2], ["3"], [3.0], [None], [1 << 90]])
+def test_sizes_that_do_not_add_up_are_refused(sizes: list[object]) -> None:
+    """Too few, left-over bytes, and what is no number of bytes."""
+    with pytest.raises(BadFrame):
+        pieces(sizes, b"abc")
+
+
+@given(st.lists(st.none() | st.integers(-2, 9) | st.booleans() | st.text(max_size=2)), st.binary(max_size=20))
+def test_any_sizes_fit_or_are_refused(sizes: list[object], binary: bytes) -> None:
+    """No other exception, and no byte is given twice or lost."""
+    try:
+        found = pieces(sizes, binary)
+    except BadFrame:
+        return
+    assert b"".join(each for each in found if each is not None) == binary
