@@ -58,7 +58,7 @@ def _field_by_field(pair: Pair, kind: ContentKind, policy: ContentPolicy) -> Pai
     sides = []
     for arm, answer in (("baseline", pair.baseline), ("candidate", pair.candidate)):
         try:
-            sides.append(readable(kind, _document(kind, answer)))
+            sides.append(readable(kind, document(kind, answer)))
         except Exception:
             # Foreign bytes, as below: whatever a decoder makes of them, it is no answer.
             return whole_answer("body", PairKind.UNDECODABLE, f"{arm}: no JSON that can be read").result(kind)
@@ -79,7 +79,7 @@ def _unless_the_same(pair: Pair, result: PairResult) -> PairResult:
     )  # fmt: skip
 
 
-def _document(kind: ContentKind, answer: Answer) -> object:
+def document(kind: ContentKind, answer: Answer) -> object:
     """The decoded body; one that does not claim to be JSON is a single value of bytes."""
     if kind is ContentKind.INFER and (parts := json_part(answer.content_type, answer.body)) is not None:
         return _joined(_json(parts[0]), parts[1])
@@ -87,22 +87,22 @@ def _document(kind: ContentKind, answer: Answer) -> object:
     return _json(answer.body) if is_json else answer.body
 
 
-def _joined(document: object, binary: bytes) -> object:
+def _joined(head: object, binary: bytes) -> object:
     """The JSON of an Open Inference answer with the tensors behind it as the ``data`` of their outputs."""
-    outputs = document.get("outputs") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(outputs, list):
-        return document
+    outputs = head.get("outputs") if isinstance(head, dict) else None
+    if not isinstance(head, dict) or not isinstance(outputs, list):
+        return head
     declared = [output if isinstance(output, dict) else {} for output in outputs]
     try:
         raw = pieces((_size(output) for output in declared), binary)
     except BadFrame:
         # Nobody knows whose bytes are whose, so none of them is trusted.
-        return {**document, "outputs": Unreadable(PairKind.UNDECODABLE, "outputs: the sizes do not fit the answer")}
+        return {**head, "outputs": Unreadable(PairKind.UNDECODABLE, "outputs: the sizes do not fit the answer")}
     joined = [
         whole if piece is None else {**output, "data": _tensor(output, piece)}
         for whole, output, piece in zip(outputs, declared, raw, strict=True)
     ]
-    return {**document, "outputs": joined}
+    return {**head, "outputs": joined}
 
 
 def _size(output: dict[str, Any]) -> object:

@@ -15,7 +15,7 @@ from wire.statistics import StatisticsResponse
 
 def about_routes(view: DataView) -> list[HTTPRouteHandler]:
     """Answered from memory, also while the model loads: what is not known then is 503."""
-    openapi = msgspec.json.encode(document(view.version))
+    openapi = msgspec.json.encode(document(view.version, view.model))
 
     @get("/openapi.json")
     async def openapi_document() -> Response[bytes]:

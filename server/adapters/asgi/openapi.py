@@ -9,8 +9,8 @@ from wire import framing, headers
 from wire.coding import CODINGS
 from wire.errors import OipErrorBody, OpenAIErrorBody
 from wire.oip import InferRequest, InferResponse, ModelList, ModelMetadata, ModelReady, ServerMetadata
+from wire.openai import MAX_ITEMS, EmbeddingRequest, EmbeddingResponse
 from wire.openai import PATH as EMBEDDINGS
-from wire.openai import EmbeddingRequest, EmbeddingResponse
 from wire.statistics import StatisticsResponse
 
 Json = dict[str, Any]
@@ -36,18 +36,20 @@ _QUESTION: Final = (400, 404, 405, 500, 503)
 _VERSIONED: Final = "/versions/{version}"
 
 
-def document(version: str) -> Json:
-    """``version`` is the program's."""
+def document(version: str, model: str) -> Json:
+    """``version`` is the program's, ``model`` the name of what it serves."""
     _, schemas = msgspec.json.schema_components(_TYPES, ref_template=_COMPONENTS)
+    # What the types cannot say: which name is served, and what the list of an embedding request may hold.
+    schemas[EmbeddingRequest.__name__]["properties"] |= {"model": {"const": model}, "input": _inputs()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "tpu-canary inference server", "version": version},
-        "paths": _paths(),
+        "paths": _paths(model),
         "components": {"schemas": schemas},
     }
 
 
-def _paths() -> Json:
+def _paths(served: str) -> Json:
     model = "/v2/models/{model}"
     paths: Json = {
         EMBEDDINGS: {"post": _embeddings()},
@@ -59,10 +61,12 @@ def _paths() -> Json:
         "/v2/models/stats": {"get": _get("Statistics of every model.", _ref(StatisticsResponse))},
     }
     for under in (model, model + _VERSIONED):
-        paths[under] = {"get": _get("What the model takes and gives, and its identity.", _ref(ModelMetadata), under)}
-        paths[f"{under}/ready"] = {"get": _get("Whether the model is ready.", _ref(ModelReady), under)}
-        paths[f"{under}/stats"] = {"get": _get("Statistics in Triton's form.", _ref(StatisticsResponse), under)}
-        paths[f"{under}/infer"] = {"post": _infer(under)}
+        paths[under] = {
+            "get": _get("What the model takes and gives, and its identity.", _ref(ModelMetadata), under, served)
+        }
+        paths[f"{under}/ready"] = {"get": _get("Whether the model is ready.", _ref(ModelReady), under, served)}
+        paths[f"{under}/stats"] = {"get": _get("Statistics in Triton's form.", _ref(StatisticsResponse), under, served)}
+        paths[f"{under}/infer"] = {"post": _infer(under, served)}
     return paths
 
 
@@ -82,7 +86,7 @@ def _embeddings() -> Json:
     }
 
 
-def _infer(path: str) -> Json:
+def _infer(path: str, model: str) -> Json:
     length = {
         "name": framing.HEADER,
         "in": "header",
@@ -94,7 +98,7 @@ def _infer(path: str) -> Json:
         "summary": "Open Inference Protocol v2, with binary tensors.",
         "description": "The parameter `timeout` (microseconds) is a deadline, `output_datatype` (FP32, FP16, BF16) "
         "narrows the output, `priority` is read and has no effect. Raw binary requests are not served.",
-        "parameters": [*_in_path(path), length, *_asked_in_headers()],
+        "parameters": [*_in_path(path, model), length, *_asked_in_headers()],
         "requestBody": {
             "required": True,
             "content": {JSON: {"schema": _ref(InferRequest)}, framing.OCTETS: {"schema": octets}},
@@ -110,10 +114,10 @@ def _infer(path: str) -> Json:
     }
 
 
-def _get(summary: str, schema: Json, path: str = "") -> Json:
+def _get(summary: str, schema: Json, path: str = "", model: str = "") -> Json:
     return {
         "summary": summary,
-        "parameters": _in_path(path),
+        "parameters": _in_path(path, model),
         "responses": {
             "200": {"description": summary, "content": {JSON: {"schema": schema}}},
             **_refusals(_QUESTION, _ref(OipErrorBody)),
@@ -121,9 +125,20 @@ def _get(summary: str, schema: Json, path: str = "") -> Json:
     }
 
 
-def _in_path(path: str) -> list[Json]:
-    names = [name for name in ("model", "version") if f"{{{name}}}" in path]
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+def _in_path(path: str, model: str) -> list[Json]:
+    schemas: Json = {"model": {"type": "string", "enum": [model]}, "version": {"type": "string", "minLength": 1}}
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in schemas.items()
+        if f"{{{name}}}" in path
+    ]
+
+
+def _inputs() -> Json:
+    text: Json = {"type": "string"}
+    ids: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+    several = [{"type": "array", "items": item, "minItems": 1, "maxItems": MAX_ITEMS} for item in (text, ids)]
+    return {"anyOf": [text, several[0], ids, several[1]]}
 
 
 def _asked_in_headers() -> list[Json]:
