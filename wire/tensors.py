@@ -25,6 +25,7 @@ LAYOUTS: Final[dict[str, "np.dtype[Any]"]] = {
 """How an element of a fixed size lies in the bytes."""
 DATATYPES: Final = frozenset({*LAYOUTS, "BYTES"})
 _LENGTH: Final = 4
+_MOST_ELEMENTS: Final = 1 << 56
 
 
 class Wrong(StrEnum):
@@ -50,7 +51,10 @@ def count_of(datatype: object, shape: object) -> int:
         shown = datatype[:20] if isinstance(datatype, str) else datatype
         raise BadTensor(Wrong.DATATYPE, f"datatype: got {shown!r}, allowed are {', '.join(sorted(DATATYPES))}")
     if isinstance(shape, list | tuple) and len(shape) <= MAX_AXES and all(type(n) is int and n >= 0 for n in shape):
-        return int(math.prod(shape))
+        # An empty tensor may have another axis of any length, but no array of that shape can be made.
+        if math.prod(n or 1 for n in shape) <= _MOST_ELEMENTS:
+            return int(math.prod(shape))
+        raise BadTensor(Wrong.SHAPE, "shape: has more elements than any body holds")
     raise BadTensor(Wrong.SHAPE, f"shape: allowed is a list of at most {MAX_AXES} whole numbers from 0")
 
 

@@ -5,10 +5,13 @@ import tracemalloc
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wire.coding import CODINGS, BadCoding, Coding, Decoder, TooLong, accepted, encode
+
+# A slow machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # gzip -n of "hello" and its zlib form, as other programs write them.
 HELLO: dict[Coding, bytes] = {
@@ -71,6 +74,7 @@ def test_what_is_no_such_data_is_refused(coding: Coding, broken: str) -> None:
         decoded(coding, *(raw[at : at + 1] for at in range(len(raw))))
 
 
+@unhurried
 @given(st.sampled_from(CODINGS), st.lists(st.binary(max_size=20), max_size=5))
 def test_any_bytes_are_decoded_or_refused(coding: Coding, pieces: list[bytes]) -> None:
     """No other exception."""

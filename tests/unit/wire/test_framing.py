@@ -1,10 +1,13 @@
 """How much of an answer is JSON."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wire.framing import BadFrame, framed_type, json_part, media_type, pieces
+
+# A slow machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 BINARY = "application/octet-stream"
 
@@ -44,6 +47,7 @@ def test_sizes_that_do_not_add_up_are_refused(sizes: list[object]) -> None:
         pieces(sizes, b"abc")
 
 
+@unhurried
 @given(st.lists(st.none() | st.integers(-2, 9) | st.booleans() | st.text(max_size=2)), st.binary(max_size=20))
 def test_any_sizes_fit_or_are_refused(sizes: list[object], binary: bytes) -> None:
     """No other exception, and no byte is given twice or lost."""

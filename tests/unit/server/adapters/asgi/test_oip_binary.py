@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from server.adapters.asgi import oip
 from server.core.types import BadRequest, Bucket
 from server.runtime.predict import Prediction
+
+# A slow machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 GOLDEN: Any = json.loads((Path(__file__).parents[4] / "data" / "oip_golden.json").read_text())
 TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
@@ -236,6 +239,7 @@ tensors = st.fixed_dictionaries(
 )
 
 
+@unhurried
 @given(st.lists(tensors, max_size=3), st.binary(max_size=40), st.none() | st.integers(-2, 400))
 def test_any_request_is_a_question_or_refused(inputs: list[Any], binary: bytes, length: int | None) -> None:
     """No other exception, whatever the lengths say."""
