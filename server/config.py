@@ -64,6 +64,8 @@ class ModelSection(_Section):
     factory: str | None = Field(
         default=None, validate_default=True, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
     )
+    # Whether clients may ask for fewer dimensions: only of a model that was trained for it (Matryoshka).
+    shorten: bool = False
 
     @field_validator("factory", mode="after")
     @classmethod

@@ -12,14 +12,16 @@ import uvloop
 
 from server.adapters.access_log import AccessLogFile
 from server.adapters.asgi.admin import AdminView, admin_app
-from server.adapters.asgi.data import DataView, data_app
+from server.adapters.asgi.data import data_app
 from server.adapters.asgi.exchange import Exchange
 from server.adapters.asgi.health import Served, health_body, identity_of
 from server.adapters.asgi.hosts import HostGuard
 from server.adapters.asgi.listen import UvicornListener, bind
+from server.adapters.asgi.view import DataView
 from server.adapters.clock import SystemClock
 from server.adapters.log import JsonLog
 from server.adapters.prom import PromTelemetry
+from server.adapters.statistics import Statistics
 from server.adapters.tokenizer import FolderTokenizer, TokenizerFailed
 from server.adapters.worker.link import ProcessLink
 from server.config import Settings
@@ -77,6 +79,7 @@ class Server:
         self._log = log
         self._clock = SystemClock()
         self._telemetry = PromTelemetry()
+        statistics = Statistics(self._telemetry, self._clock)
         self._identity: Identity | None = None
         catalogue = settings.shapes()
         self._served = Served(
@@ -95,7 +98,7 @@ class Server:
             settings.queue.max_rows,
             self._link.run,
             self._clock,
-            self._telemetry,
+            statistics,
             max_wait_s=settings.queue.max_wait_ms / 1000,
         )
         self._supervisor = Supervisor(
@@ -103,7 +106,7 @@ class Server:
             self._link,
             self._batcher,
             self._clock,
-            self._telemetry,
+            statistics,
             log,
             self._take_facts,
             rules_of(settings),
@@ -120,7 +123,7 @@ class Server:
         )
         self._bodies = LastCall()
         exchange = Exchange(
-            lambda: self._identity, self._clock, self._telemetry, self._access_log, log, last_call=self._bodies
+            lambda: self._identity, self._clock, statistics, self._access_log, log, last_call=self._bodies
         )
         self._data = UvicornListener(
             data_app(
@@ -132,6 +135,8 @@ class Server:
                     identity=lambda: self._identity,
                     predictor=predictor,
                     exchange=exchange,
+                    statistics=statistics.of,
+                    may_shorten=settings.model.shorten,
                 )
             ),
             data,

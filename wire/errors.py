@@ -78,8 +78,14 @@ def is_openai_path(path: str) -> bool:
 def error_body(path: str, reason: Reason, message: str, *, param: str | None = None) -> bytes:
     """The JSON error body in the shape that clients of ``path`` expect."""
     if is_openai_path(path):
-        kind = "invalid_request_error" if STATUS[reason] < 500 else "server_error"
+        kind = _openai_type(STATUS[reason])
         return msgspec.json.encode(
             OpenAIErrorBody(OpenAIError(message=message, type=kind, code=str(reason), param=param))
         )
     return msgspec.json.encode(OipErrorBody(error=message, reason=str(reason)))
+
+
+def _openai_type(status: int) -> str:
+    if status == 429:
+        return "rate_limit_error"
+    return "invalid_request_error" if status < 500 else "server_error"

@@ -33,11 +33,16 @@ PHASE: Final = "x-canary-phase"
 """Of a 504: where the request was when its deadline passed, ``tokenise``, ``queue`` or ``device``;
 ``admission`` when it was refused at once because it would."""
 
+# Of the web (W3C Server Timing): the phases again, in milliseconds, for browsers and tools that know it.
+SERVER_TIMING: Final = "server-timing"
+
 # From the gateway to a client.
 ARM: Final = "x-canary-arm"
 FAILOVER: Final = "x-canary-failover"
 
-TIMINGS: Final = frozenset({BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY, PHASE})
+TIMINGS: Final = frozenset(
+    {BUCKET, ROWS, QUEUE_MS, BATCH_MS, DEVICE_MS, COMPILES, COMPILED, IDENTITY, PHASE, SERVER_TIMING}
+)
 
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
 MAX_COMPILED: Final = 4

@@ -1,43 +1,51 @@
-"""Open Inference Protocol v2 over REST, JSON form.
+"""Open Inference Protocol v2 over REST: the JSON documents. Tensors behind the JSON: wire.framing and wire.tensors.
 
 Source: kserve/open-inference-protocol, specification/protocol/inference_rest.md. Health is judged by
 the status code alone, so a body never says ``false`` under a 200.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-Parameters = dict[str, str | float | bool]
+Parameters = dict[str, str | int | float | bool]
+EXTENSIONS: Final = ("binary_tensor_data", "statistics")
+"""What ServerMetadata lists, in the names of Triton's documents."""
 
 
 class InputTensor(msgspec.Struct, frozen=True):
-    """``data`` is flat row-major or nested; the element count must equal the product of ``shape``."""
+    """``data`` is flat row-major or nested; the element count must equal the product of ``shape``.
+
+    None: the elements stand behind the JSON, ``binary_data_size`` of ``parameters`` says how many bytes.
+    """
 
     name: str
     shape: list[int]
     datatype: str
-    data: list[Any]
-    parameters: dict[str, Any] = {}
+    data: list[Any] | None = None
+    parameters: Parameters = {}
 
 
 class RequestedOutput(msgspec.Struct, frozen=True):
     name: str
-    parameters: dict[str, Any] = {}
+    parameters: Parameters = {}
 
 
 class InferRequest(msgspec.Struct, frozen=True):
     inputs: list[InputTensor]
     id: str | None = None
-    parameters: dict[str, Any] = {}
+    parameters: Parameters = {}
     outputs: list[RequestedOutput] | None = None
 
 
-class OutputTensor(msgspec.Struct, frozen=True):
+class OutputTensor(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``data`` or ``parameters.binary_data_size``, as in InputTensor."""
+
     name: str
     shape: list[int]
     datatype: str
-    data: list[Any]
+    data: list[Any] | None = None
+    parameters: Parameters = {}
 
 
 class InferResponse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,3 +78,14 @@ class ServerMetadata(msgspec.Struct, frozen=True):
     name: str
     version: str
     extensions: list[str]
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    """GET /v2/models, as KServe answers it."""
+
+    models: list[str]
+
+
+class ModelReady(msgspec.Struct, frozen=True):
+    name: str
+    ready: bool

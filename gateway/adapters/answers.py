@@ -1,23 +1,31 @@
 """Decodes two answers, so that the core can compare plain arrays, or every field under the plan's policy."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.core.compare.content import Tensor
+from gateway.core.compare.content import FLOATS, Tensor, Unreadable
 from gateway.core.compare.documents import compare
 from gateway.core.compare.embeddings import PairKind, PairResult, compare_embeddings, compare_statuses, is_pair
-from gateway.core.compare.framing import json_part, media_type
 from gateway.core.compare.policy import ContentKind, ContentPolicy
 from gateway.core.compare.protocols import content_kind, readable
 from gateway.core.compare.result import NotCompared, whole_answer
 from gateway.core.plan import Plan
 from gateway.core.snapshot import Answer, Pair
 from wire import openai
+from wire.framing import SIZE, BadFrame, json_part, media_type, pieces
 from wire.oip import InferResponse
+from wire.tensors import BadTensor, Wrong, from_raw
+
+_KINDS: Final = {
+    Wrong.DATATYPE: PairKind.DTYPE,
+    Wrong.SHAPE: PairKind.SHAPE,
+    Wrong.SIZE: PairKind.SHAPE,
+    Wrong.ELEMENT: PairKind.UNDECODABLE,
+}
 
 
 def compare_pair(pair: Pair, plan: Plan) -> PairResult | NotCompared | None:
@@ -50,7 +58,7 @@ def _field_by_field(pair: Pair, kind: ContentKind, policy: ContentPolicy) -> Pai
     sides = []
     for arm, answer in (("baseline", pair.baseline), ("candidate", pair.candidate)):
         try:
-            sides.append(readable(kind, *_document(kind, answer)))
+            sides.append(readable(kind, document(kind, answer)))
         except Exception:
             # Foreign bytes, as below: whatever a decoder makes of them, it is no answer.
             return whole_answer("body", PairKind.UNDECODABLE, f"{arm}: no JSON that can be read").result(kind)
@@ -71,12 +79,46 @@ def _unless_the_same(pair: Pair, result: PairResult) -> PairResult:
     )  # fmt: skip
 
 
-def _document(kind: ContentKind, answer: Answer) -> tuple[object, bytes]:
-    """(decoded body, binary tensors behind it); a body that does not claim to be JSON is a single value of bytes."""
+def document(kind: ContentKind, answer: Answer) -> object:
+    """The decoded body; one that does not claim to be JSON is a single value of bytes."""
     if kind is ContentKind.INFER and (parts := json_part(answer.content_type, answer.body)) is not None:
-        return _json(parts[0]), parts[1]
+        return _joined(_json(parts[0]), parts[1])
     is_json = media_type(answer.content_type).endswith(("/json", "+json"))
-    return (_json(answer.body) if is_json else answer.body), b""
+    return _json(answer.body) if is_json else answer.body
+
+
+def _joined(head: object, binary: bytes) -> object:
+    """The JSON of an Open Inference answer with the tensors behind it as the ``data`` of their outputs."""
+    outputs = head.get("outputs") if isinstance(head, dict) else None
+    if not isinstance(head, dict) or not isinstance(outputs, list):
+        return head
+    declared = [output if isinstance(output, dict) else {} for output in outputs]
+    try:
+        raw = pieces((_size(output) for output in declared), binary)
+    except BadFrame:
+        # Nobody knows whose bytes are whose, so none of them is trusted.
+        return {**head, "outputs": Unreadable(PairKind.UNDECODABLE, "outputs: the sizes do not fit the answer")}
+    joined = [
+        whole if piece is None else {**output, "data": _tensor(output, piece)}
+        for whole, output, piece in zip(outputs, declared, raw, strict=True)
+    ]
+    return {**head, "outputs": joined}
+
+
+def _size(output: dict[str, Any]) -> object:
+    parameters = output.get("parameters")
+    return parameters.get(SIZE) if isinstance(parameters, dict) else None
+
+
+def _tensor(output: dict[str, Any], raw: memoryview) -> Tensor | Unreadable:
+    datatype, shape = output.get("datatype"), output.get("shape")
+    if not isinstance(datatype, str) or not isinstance(shape, list):
+        return Unreadable(PairKind.UNDECODABLE, "an output needs datatype and shape")
+    try:
+        values = from_raw(datatype, shape, raw)
+    except BadTensor as error:
+        return Unreadable(_KINDS[error.wrong], str(error))
+    return Tensor(datatype, values.astype(np.float64) if datatype in FLOATS else values)
 
 
 def _json(text: bytes) -> object:
@@ -122,6 +164,6 @@ def _oip_rows(answer: Answer) -> NDArray[np.float32]:
 
 
 def _binary_rows(head: bytes, binary: bytes) -> NDArray[np.float32]:
-    answer: Any = readable(ContentKind.INFER, msgspec.json.decode(head), binary)
+    answer: Any = readable(ContentKind.INFER, _joined(msgspec.json.decode(head), binary))
     first = next(iter(answer["outputs"].values()), Tensor("FP32", np.empty((0, 0))))
     return np.asarray(first.values, dtype=np.float32)

@@ -61,7 +61,7 @@ def _full(load: Load, what: str, limit: object, ask: Ask) -> QueueFull:
     return QueueFull(f"queue: {what} {whose}", retry_after_s=load.wait_s)
 
 
-def deadline_at(arrived: float, deadline_ms: int | None) -> float | None:
+def deadline_at(arrived: float, deadline_ms: float | None) -> float | None:
     """The moment at which the caller stops waiting, seconds of the clock of ``arrived``."""
     return None if deadline_ms is None else arrived + deadline_ms / 1000
 

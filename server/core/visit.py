@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from server.core.admission import deadline_at
 from server.core.types import Bucket
 
 
@@ -37,6 +38,7 @@ class Visit:
     compiles: Compiles = Compiles()
     shadow: bool = False
 
-    def shorten(self, deadline: float) -> None:
-        """The earlier of two deadlines holds."""
-        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+    def within(self, ms: float) -> None:
+        """The caller waits no longer than ``ms`` from its arrival; it may have named less elsewhere."""
+        deadline = deadline_at(self.arrived, ms)
+        self.deadline = deadline if self.deadline is None or deadline is None else min(self.deadline, deadline)

@@ -42,7 +42,7 @@ def answer_headers(
         if name not in dropped
         and name != _REQUEST_ID
         and not (name == b"content-length" and (length is not None or bodiless))
-        and (not name.startswith(_OURS) or (timings and name in _TIMINGS))
+        and ((timings and name in _TIMINGS) or not (name.startswith(_OURS) or name in _TIMINGS))
     ]
     if length is not None and not bodiless:
         passed.append((b"content-length", b"%d" % length))

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gateway.core.compare.framing import HEADER, framed_type
 from gateway.core.leg import Head, Headers, Outgoing
 from gateway.core.snapshot import ArmSnapshot
 from wire import headers as names
+from wire.framing import HEADER, framed_type
 
 
 def framed(request: Outgoing, data: bytes) -> bytes:

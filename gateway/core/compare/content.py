@@ -31,12 +31,6 @@ _INTEGERS: Final = {f"{sign}INT{bits}": (bits, sign == "") for bits in (8, 16, 3
 INTEGERS: Final = frozenset(_INTEGERS)
 DATATYPES: Final = FLOATS | INTEGERS | {"BOOL", "BYTES", NUMBER}
 
-# Little-endian, row-major, as the binary tensor extension sends them. BF16 is the upper half of a float32.
-_RAW: Final = {
-    "BOOL": "<u1", "FP16": "<f2", "BF16": "<u2", "FP32": "<f4", "FP64": "<f8",
-    **{name: f"<{'i' if signed else 'u'}{bits // 8}" for name, (bits, signed) in _INTEGERS.items()},
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
@@ -80,23 +74,6 @@ def tensor(datatype: str, shape: Sequence[int], data: object) -> Tensor | Unread
         return Unreadable(PairKind.SHAPE, f"{len(flat)} elements, shape {list(shape)} has {math.prod(shape)}")
     values = _elements(datatype, flat)
     return values if isinstance(values, Unreadable) else Tensor(datatype, values.reshape(shape))
-
-
-def tensor_of_bytes(datatype: str, shape: Sequence[int], raw: bytes) -> Tensor | Unreadable:
-    """A tensor of the binary extension. BYTES elements stand behind their 4-byte little-endian lengths."""
-    if (problem := _declaration_problem(datatype, shape)) is not None:
-        return problem
-    if datatype == "BYTES":
-        return _byte_elements(shape, raw)
-    layout = np.dtype(_RAW[datatype])
-    if len(raw) != math.prod(shape) * layout.itemsize:
-        return Unreadable(PairKind.SHAPE, f"{len(raw)} bytes, {datatype} of shape {list(shape)} has another number")
-    values: Array = np.frombuffer(raw, layout)
-    if datatype == "BOOL":
-        values = values != 0
-    elif datatype == "BF16":
-        values = (values.astype(np.uint32) << 16).view(np.float32)
-    return Tensor(datatype, (values.astype(np.float64) if datatype in FLOATS else values).reshape(shape))
 
 
 def numbers_of(value: object) -> Tensor | Unreadable:
@@ -188,20 +165,6 @@ def _integers(datatype: str, flat: list[int]) -> Array | Unreadable:
     if low < floor or high > ceiling:
         return Unreadable(PairKind.UNDECODABLE, f"an element is outside of what {datatype} holds")
     return np.array(flat, dtype=np.int64) if low >= -(1 << 63) and high < 1 << 63 else _objects(flat)
-
-
-def _byte_elements(shape: Sequence[int], raw: bytes) -> Tensor | Unreadable:
-    parts: list[bytes] = []
-    at = 0
-    while at < len(raw):
-        size = int.from_bytes(raw[at : at + 4], "little")
-        if at + 4 + size > len(raw):
-            return Unreadable(PairKind.UNDECODABLE, "a BYTES element runs past the end of the answer")
-        parts.append(raw[at + 4 : at + 4 + size])
-        at += 4 + size
-    if len(parts) != math.prod(shape):
-        return Unreadable(PairKind.SHAPE, f"{len(parts)} elements, shape {list(shape)} has {math.prod(shape)}")
-    return Tensor("BYTES", _objects(parts).reshape(shape))
 
 
 def _objects(flat: Sequence[object]) -> Array:

@@ -2,14 +2,16 @@
 
 OpenAI embeddings (API reference, "Create embeddings"): ``data`` in the order of ``index``, every ``embedding`` an FP32
 tensor, whether it was sent as numbers or as base64 of little-endian float32. Open Inference Protocol v2
-(inference_rest.md and the binary tensor extension): ``outputs`` an object from name to tensor. Anything else as it is.
+(inference_rest.md): ``outputs`` an object from name to tensor. Anything else as it is.
 """
 
 import base64
 import binascii
 from typing import Any
 
-from gateway.core.compare.content import Tensor, Unreadable, tensor, tensor_of_bytes
+import numpy as np
+
+from gateway.core.compare.content import Tensor, Unreadable, tensor
 from gateway.core.compare.policy import ContentKind
 from gateway.core.compare.result import PairKind
 
@@ -26,10 +28,10 @@ def content_kind(path: str) -> ContentKind:
     return known.get(path, ContentKind.JSON)
 
 
-def readable(kind: ContentKind, document: object, binary: bytes = b"") -> object:
+def readable(kind: ContentKind, document: object) -> object:
     """The decoded answer as policies name it. Never raises: what is not as declared becomes ``Unreadable`` in place.
 
-    binary: what follows the JSON part of an Open Inference answer.
+    The ``data`` of an Open Inference output that stood behind the JSON is a Tensor or Unreadable by then.
     """
     if not isinstance(document, dict):
         return document
@@ -37,7 +39,7 @@ def readable(kind: ContentKind, document: object, binary: bytes = b"") -> object
         case ContentKind.EMBEDDINGS if isinstance(document.get("data"), list):
             return {**document, "data": _embeddings(document["data"])}
         case ContentKind.INFER if isinstance(document.get("outputs"), list):
-            return {**document, "outputs": _outputs(document["outputs"], binary)}
+            return {**document, "outputs": _outputs(document["outputs"])}
         case _:
             return document
 
@@ -66,32 +68,20 @@ def _vector(value: object) -> object:
         return Unreadable(PairKind.UNDECODABLE, "the embedding is no base64")
     if len(raw) % 4:
         return Unreadable(PairKind.UNDECODABLE, f"the embedding has {len(raw)} bytes, no multiple of 4")
-    return tensor_of_bytes("FP32", [len(raw) // 4], raw)
+    return Tensor("FP32", np.frombuffer(raw, "<f4").astype(np.float64))
 
 
-def _outputs(outputs: list[Any], binary: bytes) -> dict[str, object] | Unreadable:
+def _outputs(outputs: list[Any]) -> dict[str, object] | Unreadable:
     names = [output.get("name") if isinstance(output, dict) else None for output in outputs]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         return Unreadable(PairKind.UNDECODABLE, "outputs: each needs a name of its own")
-    found: dict[str, object] = {}
-    at = 0
-    for output in outputs:
-        parameters = output.get("parameters")
-        size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
-        if size is None:
-            found[output["name"]] = _declared(output, None)
-        elif type(size) is not int or not 0 <= size <= len(binary) - at:
-            return Unreadable(PairKind.UNDECODABLE, "outputs: a binary_data_size does not fit the answer")
-        else:
-            found[output["name"]] = _declared(output, binary[at : at + size])
-            at += size
-    if at != len(binary):
-        return Unreadable(PairKind.UNDECODABLE, f"outputs: {len(binary) - at} bytes belong to no output")
-    return found
+    return {output["name"]: _declared(output) for output in outputs}
 
 
-def _declared(output: dict[str, Any], raw: bytes | None) -> Tensor | Unreadable:
-    datatype, shape = output.get("datatype"), output.get("shape")
+def _declared(output: dict[str, Any]) -> Tensor | Unreadable:
+    datatype, shape, data = output.get("datatype"), output.get("shape"), output.get("data")
+    if isinstance(data, Tensor | Unreadable):
+        return data
     if not isinstance(datatype, str) or not isinstance(shape, list):
         return Unreadable(PairKind.UNDECODABLE, "an output needs datatype and shape")
-    return tensor(datatype, shape, output.get("data")) if raw is None else tensor_of_bytes(datatype, shape, raw)
+    return tensor(datatype, shape, data)

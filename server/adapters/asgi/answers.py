@@ -1,22 +1,56 @@
-"""Refusals as responses: the one place that turns a reason into a status, a body and headers."""
+"""Answers and refusals as responses: the one place that turns a reason into a status, a body and headers."""
 
+import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from server.core.types import Refused
-from wire.errors import STATUS, Reason, error_body
+from wire import headers as names
+from wire.coding import accepted, encode
+from wire.errors import STATUS, Reason, error_body, is_openai_path
 
 JSON: Final = "application/json"
 # Seconds after which asking again is worth while.
-RETRY_AFTER: Final[dict[Reason, str]] = {Reason.NOT_READY: "5", Reason.QUEUE_FULL: "1"}
+RETRY_AFTER: Final[dict[Reason, str]] = {Reason.NOT_READY: "5", Reason.DRAINING: "1", Reason.QUEUE_FULL: "1"}
 MAX_BODY: Final = 1024 * 1024
+# Of a sentence that repeats what the caller sent.
+MAX_MESSAGE: Final = 1000
+# Below it a coding costs more time than the bytes that it saves.
+MIN_CODED: Final = 8 * 1024
+# Above it the coding takes longer than a probe should wait.
+CODED_ASIDE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An answer's body, and what it is."""
+
+    body: bytes
+    media_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def json_response(content: bytes, headers: Mapping[str, str] | None = None, status: int = 200) -> Response[bytes]:
     return Response(content=content, status_code=status, media_type=JSON, headers=dict(headers or {}))
+
+
+async def content_response(
+    request: Request[Any, Any, Any], content: Content, headers: Mapping[str, str]
+) -> Response[bytes]:
+    """``content`` in the coding that its caller likes best.
+
+    A caller behind the gateway gets it as it is: compressed answers are not compared.
+    """
+    body, named = content.body, {**content.headers, **headers}
+    coding = accepted(request.headers.get("accept-encoding", "")) if len(body) >= MIN_CODED else None
+    if coding is not None and names.EPOCH not in request.headers:
+        body = encode(coding, body) if len(body) < CODED_ASIDE else await asyncio.to_thread(encode, coding, body)
+        named["content-encoding"] = coding
+    return Response(content=body, status_code=200, media_type=content.media_type, headers=named)
 
 
 def refusal_response(
@@ -34,9 +68,12 @@ def refusal_response(
     headers = dict(more or {})
     if reason in RETRY_AFTER:
         headers.setdefault("retry-after", RETRY_AFTER[reason])
+    # OpenAI's clients obey it. Of an error of ours nobody knows: there they go by their own rule.
+    if is_openai_path(path) and reason is not Reason.INTERNAL:
+        headers["x-should-retry"] = "true" if reason in RETRY_AFTER else "false"
     if close or reason is Reason.BODY_TOO_LARGE:
         headers["connection"] = "close"
-    return json_response(error_body(path, reason, message, param=param), headers, STATUS[reason])
+    return json_response(error_body(path, reason, message[:MAX_MESSAGE], param=param), headers, STATUS[reason])
 
 
 def reason_of(error: Exception) -> tuple[Reason, str, str | None]:

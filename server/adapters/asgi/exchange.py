@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from litestar import Request, Response
 
-from server.adapters.asgi.answers import json_response, reason_of, refusal_response
+from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
 from server.core.types import Bucket, DeadlinePassed, QueueFull
@@ -25,7 +25,7 @@ MAX_EPOCH: Final = 32
 # nginx's number for a client that closed its connection; nobody reads it but the metrics and the access log.
 CALLER_GONE: Final = 499
 AnyRequest = Request[Any, Any, Any]
-Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, bytes]]]
+Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,17 @@ class Exchange:
     body_s: float = BODY_S
     last_call: LastCall = field(default_factory=LastCall)
 
-    async def run(self, request: AnyRequest, route: str, work: Work) -> Response[bytes]:
-        """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met."""
+    async def run(self, request: AnyRequest, route: str, work: Work, *, binary: bool = False) -> Response[bytes]:
+        """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met.
+
+        ``binary``: bytes may follow the JSON of the body.
+        """
         visit = self._visit(request)
         prediction: Prediction | None = None
         try:
-            prediction, content = await self._answer(request, visit, work)
-            response, reason = json_response(content, _timings(prediction, self.identity(), visit)), ""
+            prediction, content = await self._answer(request, visit, work, binary=binary)
+            timings = _timings(prediction, self.identity(), visit, self.clock.monotonic() - visit.arrived)
+            response, reason = await content_response(request, content, timings), ""
         except CallerGone:
             response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
         except Exception as error:  # every failure becomes an answer in the protocol's shape
@@ -61,10 +65,12 @@ class Exchange:
         shadow = request.headers.get(headers.SHADOW) == "1"
         return Visit(arrived, deadline_at(arrived, deadline_ms), shadow=shadow)
 
-    async def _answer(self, request: AnyRequest, visit: Visit, work: Work) -> tuple[Prediction, bytes]:
-        check_head(request)
+    async def _answer(
+        self, request: AnyRequest, visit: Visit, work: Work, *, binary: bool
+    ) -> tuple[Prediction, Content]:
+        coding = check_head(request, binary=binary)
         async with self.last_call.heeded():
-            body = await read_body(request.receive, self.body_s)
+            body = await read_body(request.receive, self.body_s, coding)
         return await unless_gone(request.receive, work(body, visit))
 
     def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:
@@ -104,14 +110,20 @@ class Exchange:
         )
 
 
-def _timings(prediction: Prediction, identity: Identity | None, visit: Visit) -> dict[str, str]:
+def _timings(prediction: Prediction, identity: Identity | None, visit: Visit, total_s: float) -> dict[str, str]:
     """What the gateway reads of each answer. Milliseconds."""
+    queue, batch, device = (
+        f"{seconds * 1000:.3f}" for seconds in (prediction.queue_s, prediction.batch_s, prediction.device_s)
+    )
     return {
         headers.BUCKET: str(prediction.bucket),
         headers.ROWS: str(prediction.rows),
-        headers.QUEUE_MS: f"{prediction.queue_s * 1000:.3f}",
-        headers.BATCH_MS: f"{prediction.batch_s * 1000:.3f}",
-        headers.DEVICE_MS: f"{prediction.device_s * 1000:.3f}",
+        headers.QUEUE_MS: queue,
+        headers.BATCH_MS: batch,
+        headers.DEVICE_MS: device,
+        headers.SERVER_TIMING: (
+            f"queue;dur={queue}, batch;dur={batch}, device;dur={device}, total;dur={total_s * 1000:.3f}"
+        ),
         headers.IDENTITY: "" if identity is None else identity.digest(),
         **_compiles(visit, prediction.bucket),
     }

@@ -8,7 +8,9 @@ from litestar import Request
 from litestar.types import Receive
 
 from server.adapters.asgi.answers import JSON, MAX_BODY
-from server.core.types import Refused
+from server.core.types import BadRequest, Refused
+from wire import framing
+from wire.coding import CODINGS, BadCoding, Coding, Decoder, TooLong
 
 T = TypeVar("T")
 # For the whole body, from the end of the head.
@@ -31,37 +33,75 @@ class CallerGone(Exception):
     """The connection was closed by the other side: there is nobody to answer."""
 
 
-def check_head(request: Request[Any, Any, Any]) -> None:
-    """JSON without encoding is what this version reads; no content type at all counts as JSON. Raises a Refused."""
-    if "inference-header-content-length" in request.headers:
-        raise UnsupportedMediaType("body: binary tensors are not in this version; send JSON data")
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
-        raise UnsupportedMediaType(f"content-encoding: got {encoding!r}, allowed is identity")
-    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise UnsupportedMediaType(f"content-type: got {kind!r}, allowed is {JSON}")
+def check_head(request: Request[Any, Any, Any], *, binary: bool) -> Coding | None:
+    """The content coding of the body. JSON is read, no content type at all counts as JSON; where ``binary``, also
+    tensors behind it, whose length the head says. Raises a Refused.
+    """
+    framed = framing.HEADER in request.headers
+    if framed and not binary:
+        raise UnsupportedMediaType(f"{framing.HEADER}: binary tensors are for the Open Inference routes")
+    kind = framing.media_type(request.headers.get("content-type", JSON))
+    if kind == framing.OCTETS and binary and not framed:
+        raise BadRequest(
+            f"{framing.HEADER}: is missing, it says how many bytes of the body are JSON", param=framing.HEADER
+        )
+    allowed = (JSON, framing.OCTETS) if framed else (JSON,)
+    if kind not in allowed:
+        raise UnsupportedMediaType(f"content-type: got {kind!r}, allowed is {' or '.join(allowed)}")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > MAX_BODY:
         raise _too_large()
+    return _coding(request.headers.get("content-encoding", ""))
 
 
-async def read_body(receive: Receive, within_s: float) -> bytes:
-    """The whole body. Raises BodyTooLarge, BodyTooSlow, CallerGone."""
-    body = bytearray()
+def _coding(named: str) -> Coding | None:
+    wanted = named.strip().lower()
+    if wanted in ("", "identity"):
+        return None
+    for coding in CODINGS:
+        if wanted in (coding, f"x-{coding}"):
+            return coding
+    raise UnsupportedMediaType(f"content-encoding: got {named!r}, allowed is one of identity, {', '.join(CODINGS)}")
+
+
+async def read_body(receive: Receive, within_s: float, coding: Coding | None = None) -> bytes:
+    """The whole body, decoded. What came and what is decoded of it are both bounded by MAX_BODY.
+
+    Raises BodyTooLarge, BodyTooSlow, BadRequest, CallerGone.
+    """
+    if coding is None:
+        return await _read(receive, within_s, None)
+    decoder = Decoder(coding, MAX_BODY)
+    try:
+        await _read(receive, within_s, decoder)
+        return decoder.whole()
+    except TooLong:
+        raise _too_large() from None
+    except BadCoding as error:
+        raise BadRequest(f"body: {error}", param="content-encoding") from error
+
+
+async def _read(receive: Receive, within_s: float, decoder: Decoder | None) -> bytes:
+    """What came, unless a decoder took it."""
+    body, came = bytearray(), 0
     try:
         async with asyncio.timeout(within_s):
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
                     raise CallerGone
-                body += message.get("body", b"")
-                if len(body) > MAX_BODY:
+                piece = message.get("body", b"")
+                came += len(piece)
+                if came > MAX_BODY:
                     raise _too_large()
+                if decoder is None:
+                    body += piece
+                else:
+                    decoder.feed(piece)
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        raise BodyTooSlow(f"body: not complete within {within_s:g} s; {len(body)} bytes came") from None
+        raise BodyTooSlow(f"body: not complete within {within_s:g} s; {came} bytes came") from None
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -89,4 +129,4 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"body: larger than the {MAX_BODY} bytes that are allowed")
+    return BodyTooLarge(f"body: larger than the {MAX_BODY} bytes that are allowed, decoded or not")

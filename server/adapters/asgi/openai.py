@@ -6,7 +6,9 @@ import msgspec
 import numpy as np
 import orjson
 
+from server.adapters.asgi.answers import Content
 from server.adapters.asgi.decoding import decode
+from server.core.signature import ModelSignature
 from server.core.types import BadRequest, TokenRows
 from server.runtime.predict import Prediction
 from wire.openai import MAX_ITEMS, EmbeddingRequest, encode_base64
@@ -49,8 +51,8 @@ def _input(given: object) -> tuple[list[str] | None, TokenRows | None]:
     )
 
 
-def render(prediction: Prediction, question: Question) -> bytes:
-    """The response body. ``check_dimensions`` has passed by then."""
+def render(prediction: Prediction, question: Question) -> Content:
+    """The answer. ``check_dimensions`` has passed by then."""
     rows = np.frombuffer(prediction.data, dtype=np.float32).reshape(prediction.rows, prediction.dim)
     if question.dimensions is not None:
         rows = shorten(rows, question.dimensions)
@@ -64,12 +66,30 @@ def render(prediction: Prediction, question: Question) -> bytes:
     ]
     usage = {"prompt_tokens": prediction.tokens, "total_tokens": prediction.tokens}
     answer = {"object": "list", "data": data, "model": question.model, "usage": usage}
-    return orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Content(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
-def check_dimensions(wanted: int | None, dim: int) -> None:
-    """Raises BadRequest; called before the device is bothered."""
-    if wanted is not None and not 1 <= wanted <= dim:
+def check_task(signature: ModelSignature) -> None:
+    """Raises BadRequest for a classifier: its scores have the form of an embedding, and are none."""
+    if signature.task == "classification":
+        raise BadRequest(
+            f"model: gives {signature.outputs[0].name} of {len(signature.labels)} labels and no embedding, allowed is "
+            "the Open Inference path /v2/models/{model}/infer",
+            param="model",
+        )
+
+
+def check_dimensions(wanted: int | None, dim: int, *, may_shorten: bool) -> None:
+    """Raises BadRequest; called before the device is bothered. A model that was not trained for it loses its meaning
+    when its vectors are cut, and nothing in the answer would show it.
+    """
+    if wanted is None or wanted == dim:
+        return
+    if not may_shorten:
+        raise BadRequest(
+            f"dimensions: got {wanted}, allowed is {dim}: vectors of this model are not cut", param="dimensions"
+        )
+    if not 1 <= wanted <= dim:
         raise BadRequest(f"dimensions: got {wanted}, allowed are 1 to {dim}", param="dimensions")
 
 

@@ -8,15 +8,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from gateway.adapters.answers import compare_pair, embeddings
+from gateway.adapters.answers import compare_pair, document, embeddings
+from gateway.core.compare.content import Unreadable
 from gateway.core.compare.defaults import BOUNDS, policy_with
 from gateway.core.compare.documents import MAX_EFFORT
-from gateway.core.compare.framing import framed_type
-from gateway.core.compare.policy import policy_of
+from gateway.core.compare.policy import ContentKind, policy_of
 from gateway.core.compare.result import NotCompared, PairKind, PairResult
 from gateway.core.plan import MetricId, MetricLimit, ParityPolicy, Plan
 from gateway.core.snapshot import Answer, Pair
 from gateway.core.types import Role
+from wire.framing import framed_type
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8]], dtype=np.float32)
 PLAN = Plan(
@@ -352,3 +353,60 @@ def test_answers_drawn_at_random_form_no_pair_unless_the_policy_says_so() -> Non
         assert verdict(drawn, answer(b"", 400), plan, CHAT).kind is PairKind.STATUS
     assert verdict(drawn, other, anyway, CHAT).kind is PairKind.TOLERANCE
     assert not verdict(replace(drawn, drawn=False), other, DEFAULT, CHAT).ok
+
+
+def outputs_of(*declared: Any, binary: bytes = b"") -> Any:
+    """What the core is given of an answer with tensors behind its JSON."""
+    return document(ContentKind.INFER, framed(infer(*declared), binary))["outputs"]
+
+
+def test_tensors_behind_the_json_are_joined_to_their_outputs() -> None:
+    """In the order of the JSON; floats as float64, so that both arms are compared in it."""
+    found = outputs_of(
+        {"name": "b", "datatype": "BF16", "shape": [2], "parameters": {"binary_data_size": 4}},
+        {"name": "a", "datatype": "INT64", "shape": [1, 2], "data": [[1, 2]]},
+        {"name": "c", "datatype": "BOOL", "shape": [1], "parameters": {"binary_data_size": 1}},
+        {"name": "d", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 6}},
+        binary=b"\xc0\x3f\x00\xc0" + b"\x02" + b"\x02\0\0\0ab",
+    )
+    assert found[0]["data"].values.tolist() == [1.5, -2.0]
+    assert found[0]["data"].values.dtype == np.float64
+    assert found[1]["data"] == [[1, 2]]
+    assert (found[2]["data"].values.tolist(), found[3]["data"].values.tolist()) == ([True], [b"ab"])
+
+
+@pytest.mark.parametrize(
+    ("declared", "binary"),
+    [
+        ([{"name": "a", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 9}}], b"1234"),
+        ([{"name": "a", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": -1}}], b"1234"),
+        ([{"name": "a", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": True}}], b"1234"),
+        ([{"name": "a", "datatype": "FP32", "shape": [1], "data": [1.0]}], b"1234"),
+        ([5], b"1234"),
+    ],
+)
+def test_sizes_that_do_not_add_up_leave_no_output(declared: list[Any], binary: bytes) -> None:
+    """Nobody knows whose bytes are whose."""
+    found = outputs_of(*declared, binary=binary)
+    assert isinstance(found, Unreadable)
+    assert found.kind is PairKind.UNDECODABLE
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ({"datatype": "FP32", "shape": [2]}, PairKind.SHAPE),
+        ({"datatype": "FP32", "shape": [-1]}, PairKind.SHAPE),
+        ({"datatype": "float32", "shape": [1]}, PairKind.DTYPE),
+        ({"datatype": "BYTES", "shape": [1]}, PairKind.UNDECODABLE),
+        ({"datatype": 5, "shape": [1]}, PairKind.UNDECODABLE),
+        ({"datatype": "FP32", "shape": "1"}, PairKind.UNDECODABLE),
+    ],
+)
+def test_a_tensor_that_is_not_as_declared_is_unreadable_alone(declared: Any, kind: PairKind) -> None:
+    """By what of it is wrong; the others can still be compared."""
+    good = {"name": "g", "datatype": "UINT8", "shape": [1], "parameters": {"binary_data_size": 1}}
+    found = outputs_of({"name": "a", **declared, "parameters": {"binary_data_size": 4}}, good, binary=b"\xff\0\0\0\7")
+    assert isinstance(found[0]["data"], Unreadable)
+    assert found[0]["data"].kind is kind
+    assert found[1]["data"].values.tolist() == [7]

@@ -33,3 +33,15 @@ def test_its_own_bucket_and_the_newest_are_named(own: Bucket | None, named: list
 def test_a_visit_that_met_nothing_says_so() -> None:
     """And waits for ever unless told otherwise."""
     assert Visit(1.0) == Visit(1.0, None, Compiles(0, ()))
+
+
+def test_the_shortest_time_that_a_caller_names_is_its_deadline() -> None:
+    """Named in a header and again in the body; either may be missing."""
+    visit = Visit(arrived=10.0, deadline=11.0)
+    visit.within(2000)
+    assert visit.deadline == 11.0
+    visit.within(0.5)
+    assert visit.deadline == 10.0005
+    open_end = Visit(arrived=10.0)
+    open_end.within(2000)
+    assert open_end.deadline == 12.0

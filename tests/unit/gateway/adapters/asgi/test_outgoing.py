@@ -45,6 +45,13 @@ def test_timings_pass_only_when_exposed() -> None:
     assert headers_of(given, length=None, timings=True) == [*given[:2], *OURS]
 
 
+def test_the_phases_in_the_webs_form_pass_only_when_exposed() -> None:
+    """What our own headers keep back, Server-Timing would tell."""
+    given = [(b"server-timing", b"device;dur=1")]
+    assert headers_of(given) == [(b"content-length", b"3"), *OURS]
+    assert given[0] in headers_of(given, timings=True)
+
+
 def test_a_streamed_answer_keeps_its_length() -> None:
     """There is no body at hand to measure."""
     assert headers_of([(b"content-length", b"99")], length=None) == [(b"content-length", b"99"), *OURS]

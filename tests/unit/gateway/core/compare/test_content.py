@@ -1,12 +1,11 @@
 """Tensors out of what protocols declare, and what is no tensor."""
 
-import struct
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gateway.core.compare.content import MAX_AXES, Tensor, Unreadable, numbers_of, tensor, tensor_of_bytes, type_name
+from gateway.core.compare.content import MAX_AXES, Tensor, Unreadable, numbers_of, tensor, type_name
 from gateway.core.compare.result import PairKind
 
 
@@ -99,46 +98,6 @@ def test_unknown_datatypes_are_refused() -> None:
     """Neither a name of another world nor the name for undeclared numbers."""
     for name in ("float32", "number", ""):
         assert refused(tensor(name, [1], [1.0])).kind is PairKind.DTYPE
-
-
-@pytest.mark.parametrize(
-    ("datatype", "raw", "values"),
-    [
-        ("FP32", struct.pack("<2f", 1.5, -2.0), [1.5, -2.0]),
-        ("FP64", struct.pack("<2d", 1.5, -2.0), [1.5, -2.0]),
-        ("FP16", struct.pack("<2e", 1.5, -2.0), [1.5, -2.0]),
-        ("BF16", bytes([0xC0, 0x3F, 0x00, 0xC0]), [1.5, -2.0]),
-        ("INT16", struct.pack("<2h", -1, 300), [-1, 300]),
-        ("UINT64", struct.pack("<2Q", 1, 2**64 - 1), [1, 2**64 - 1]),
-        ("BOOL", bytes([0, 2]), [False, True]),
-        ("BYTES", b"\x02\x00\x00\x00ab\x00\x00\x00\x00", [b"ab", b""]),
-    ],
-)
-def test_binary_form(datatype: str, raw: bytes, values: list[Any]) -> None:
-    """Little-endian, row-major; text behind its length."""
-    assert read(tensor_of_bytes(datatype, [2], raw)).values.tolist() == values
-
-
-@pytest.mark.parametrize(
-    ("datatype", "raw"),
-    [
-        ("FP32", b"\0" * 7),
-        ("FP32", b"\0" * 12),
-        ("BYTES", b"\x09\0\0\0ab"),
-        ("BYTES", b"\x01\0\0\0a"),
-        ("BYTES", b"\1"),
-    ],
-)
-def test_binary_that_does_not_fit_is_refused(datatype: str, raw: bytes) -> None:
-    """Too few bytes, left-over ones, and a length that runs past the end."""
-    assert refused(tensor_of_bytes(datatype, [2], raw)).kind in (PairKind.SHAPE, PairKind.UNDECODABLE)
-
-
-def test_text_is_the_same_in_both_forms() -> None:
-    """BYTES in JSON and in binary are equal elements."""
-    raw = "é".encode()
-    binary = read(tensor_of_bytes("BYTES", [1], len(raw).to_bytes(4, "little") + raw))
-    assert binary.values.tolist() == read(tensor("BYTES", [1], ["é"])).values.tolist()
 
 
 @pytest.mark.parametrize(

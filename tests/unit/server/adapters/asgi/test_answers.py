@@ -1,11 +1,23 @@
 """Reasons become statuses, bodies and headers in one place."""
 
+import asyncio
+import gzip
 import json
+from typing import Any
 
 import pytest
+from litestar import Request
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
-from server.adapters.asgi.answers import reason_of, refusal_response
+from server.adapters.asgi.answers import (
+    CODED_ASIDE,
+    MAX_MESSAGE,
+    MIN_CODED,
+    Content,
+    content_response,
+    reason_of,
+    refusal_response,
+)
 from server.core.types import (
     BadRequest,
     DeadlinePassed,
@@ -71,3 +83,61 @@ def test_other_paths_get_the_oip_shape() -> None:
 def test_asking_again_is_suggested_where_it_helps(reason: Reason, header: str | None) -> None:
     """Retry-After in seconds."""
     assert refusal_response("/v1/embeddings", reason, "x").headers.get("retry-after") == header
+
+
+@pytest.mark.parametrize(
+    ("reason", "retry"),
+    [
+        (Reason.QUEUE_FULL, "true"),
+        (Reason.NOT_READY, "true"),
+        (Reason.DRAINING, "true"),
+        (Reason.DEADLINE, "false"),
+        (Reason.BAD_REQUEST, "false"),
+        (Reason.INTERNAL, None),
+    ],
+)
+def test_openai_clients_are_told_whether_to_try_again(reason: Reason, retry: str | None) -> None:
+    """By default they repeat every 5xx; an answer that would be the same is not worth it."""
+    assert refusal_response("/v1/embeddings", reason, "x").headers.get("x-should-retry") == retry
+    assert "x-should-retry" not in refusal_response("/v2/models/m/infer", reason, "x").headers
+
+
+def test_a_full_queue_is_no_invalid_request() -> None:
+    """The type that OpenAI's clients know for it."""
+    error = json.loads(refusal_response("/v1/embeddings", Reason.QUEUE_FULL, "x").content)["error"]
+    assert (error["type"], error["code"]) == ("rate_limit_error", "queue_full")
+
+
+def test_what_a_caller_sent_does_not_come_back_whole() -> None:
+    """A sentence has an end."""
+    assert len(refusal_response("/v1/embeddings", Reason.BAD_REQUEST, "x" * 10**6).content) < 2 * MAX_MESSAGE
+
+
+def request(**headers: str) -> Request[Any, Any, Any]:
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "headers": raw, "path": "/", "query_string": b""})  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("size", [MIN_CODED, CODED_ASIDE])
+def test_large_answers_come_in_the_coding_that_is_liked(size: int) -> None:
+    """With the headers of the content; the largest are compressed aside."""
+    content = Content(b"x" * size, "text/x", {"a": "b"})
+    response = asyncio.run(content_response(request(accept_encoding="gzip, deflate"), content, {"c": "d"}))
+    assert gzip.decompress(response.content) == content.body
+    assert response.headers == {"a": "b", "c": "d", "content-encoding": "gzip"}
+    assert response.media_type == "text/x"
+
+
+@pytest.mark.parametrize(
+    ("size", "headers"),
+    [
+        (MIN_CODED - 1, {"accept_encoding": "gzip"}),
+        (MIN_CODED, {}),
+        (MIN_CODED, {"accept_encoding": "br"}),
+        (MIN_CODED, {"accept_encoding": "gzip", "x_canary_epoch": "3"}),
+    ],
+)
+def test_other_answers_come_as_they_are(size: int, headers: dict[str, str]) -> None:
+    """Small ones, and those that a gateway wants to compare."""
+    response = asyncio.run(content_response(request(**headers), Content(b"x" * size), {}))
+    assert (response.content, response.headers) == (b"x" * size, {})

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from server.adapters.asgi.data import DataView, data_app
+from server.adapters.asgi.data import data_app
 from server.adapters.asgi.exchange import MAX_EPOCH, Exchange
 from server.adapters.asgi.listen import UvicornListener, bind
+from server.adapters.asgi.view import DataView
 from server.adapters.clock import SystemClock
 from server.adapters.prom import PromTelemetry
+from server.adapters.statistics import Statistics
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Event, Life
 from server.core.signature import embedding
@@ -135,7 +137,9 @@ def with_port(
         batcher.open(FACTS.dim, compiled=True)
         exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
         predictor = Predictor("m", lambda: LIFE, lambda: FACTS, catalogue, OneToken(), batcher, clock)
-        view = DataView("m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange)
+        view = DataView(
+            "m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange, Statistics(telemetry, clock).of
+        )
         listener = UvicornListener(data_app(view), bind("127.0.0.1", 0), max_connections=8)
         await listener.start()
         port = Port(batcher, listener, sent, noted, telemetry.rows)

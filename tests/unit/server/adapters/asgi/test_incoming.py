@@ -4,9 +4,20 @@ import asyncio
 from typing import Any
 
 import pytest
+from litestar import Request
 
 from server.adapters.asgi.answers import MAX_BODY
-from server.adapters.asgi.incoming import BodyTooLarge, BodyTooSlow, CallerGone, read_body, unless_gone
+from server.adapters.asgi.incoming import (
+    BodyTooLarge,
+    BodyTooSlow,
+    CallerGone,
+    UnsupportedMediaType,
+    check_head,
+    read_body,
+    unless_gone,
+)
+from server.core.types import BadRequest
+from wire.coding import encode
 
 
 class Client:
@@ -117,5 +128,88 @@ def test_work_for_a_caller_that_leaves_is_cancelled(how: str) -> None:
             await running
         assert ended.is_set()
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
+
+
+def head(**headers: str) -> Request[Any, Any, Any]:
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "headers": raw, "path": "/", "query_string": b""})  # type: ignore[typeddict-item]
+
+
+LENGTH = {"inference_header_content_length": "2"}
+OCTETS = {"content_type": "application/octet-stream"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "binary", "coding"),
+    [
+        ({}, False, None),
+        ({"content_type": "Application/JSON; charset=utf-8"}, False, None),
+        ({"content_encoding": "identity"}, False, None),
+        ({"content_encoding": "GZIP"}, False, "gzip"),
+        ({"content_encoding": "x-gzip"}, True, "gzip"),
+        ({"content_encoding": "deflate"}, True, "deflate"),
+        ({}, True, None),
+        (LENGTH, True, None),
+        (OCTETS | LENGTH, True, None),
+    ],
+)
+def test_what_can_be_read_is_let_in(headers: dict[str, str], binary: bool, coding: str | None) -> None:
+    """JSON with or without its name, and tensors behind it where the route takes them."""
+    assert check_head(head(**headers), binary=binary) == coding
+
+
+@pytest.mark.parametrize(
+    ("headers", "binary", "error"),
+    [
+        ({"content_encoding": "br"}, False, UnsupportedMediaType),
+        ({"content_encoding": "gzip, deflate"}, False, UnsupportedMediaType),
+        ({"content_type": "text/plain"}, True, UnsupportedMediaType),
+        (OCTETS, False, UnsupportedMediaType),
+        (LENGTH, False, UnsupportedMediaType),
+        (LENGTH | {"content_type": "text/plain"}, True, UnsupportedMediaType),
+        (OCTETS, True, BadRequest),
+        ({"content_length": str(MAX_BODY + 1)}, True, BodyTooLarge),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_its_head(
+    headers: dict[str, str], binary: bool, error: type[Exception]
+) -> None:
+    """Bytes without the length of their JSON are a mistake in the request, not another medium."""
+    with pytest.raises(error):
+        check_head(head(**headers), binary=binary)
+
+
+def test_a_coded_body_is_decoded_as_it_comes() -> None:
+    """In whatever pieces."""
+
+    async def scenario() -> None:
+        coded = encode("gzip", b"hello")
+        client = Client(part(coded[:7], more=True), part(b"", more=True), part(coded[7:], more=False))
+        assert await read_body(client.receive, 20, "gzip") == b"hello"
+
+    asyncio.run(scenario())
+
+
+def test_a_bomb_is_refused_while_it_is_decoded() -> None:
+    """What follows is not even received."""
+
+    async def scenario() -> None:
+        client = Client(part(encode("gzip", bytes(MAX_BODY + 1)), more=True))
+        with pytest.raises(BodyTooLarge):
+            await read_body(client.receive, 20, "gzip")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", encode("gzip", b"{}")[:-1], encode("deflate", b"{}")])
+def test_a_body_that_is_not_coded_as_it_says_is_refused(body: bytes) -> None:
+    """It is the caller's fault, and the header is named."""
+
+    async def scenario() -> None:
+        with pytest.raises(BadRequest) as refused:
+            await read_body(Client(part(body, more=False)).receive, 20, "gzip")
+        assert refused.value.param == "content-encoding"
 
     asyncio.run(scenario())

@@ -10,6 +10,13 @@ from server.adapters.asgi import oip
 from server.core.types import BadRequest, Bucket
 from server.runtime.predict import Prediction
 
+PLAIN = oip.Form("embedding")
+
+
+def parse(body: bytes, framed: str | None) -> oip.Question:
+    """Of a model whose output is the embedding."""
+    return oip.parse(body, framed, "embedding")
+
 
 def tensor(name: str, shape: list[int], datatype: str, data: list[Any]) -> dict[str, Any]:
     return {"name": name, "shape": shape, "datatype": datatype, "data": data}
@@ -22,17 +29,18 @@ def body(*tensors: dict[str, Any], **fields: Any) -> bytes:
 @pytest.mark.parametrize(("shape", "data"), [([2], ["a", "b"]), ([2, 1], ["a", "b"]), ([2, 1], [["a"], ["b"]])])
 def test_texts_come_as_a_bytes_tensor(shape: list[int], data: list[Any]) -> None:
     """Flat or nested, with or without a column dimension."""
-    question = oip.parse(body(tensor("text", shape, "BYTES", data), id="7"))
-    assert question == oip.Question("7", ["a", "b"], None)
+    question = parse(body(tensor("text", shape, "BYTES", data), id="7"), None)
+    assert question == oip.Question("7", ["a", "b"], None, PLAIN)
 
 
 def test_token_ids_come_with_an_optional_mask() -> None:
     """Flat and nested data mean the same; INT32 is taken too."""
-    question = oip.parse(
+    question = parse(
         body(
             tensor("input_ids", [2, 2], "INT64", [1, 2, 3, 4]),
             tensor("attention_mask", [2, 2], "INT32", [[1, 1], [1, 0]]),
-        )
+        ),
+        None,
     )
     assert question.tokens is not None
     assert question.tokens.ids == [[1, 2], [3, 4]]
@@ -47,7 +55,7 @@ def test_token_ids_come_with_an_optional_mask() -> None:
         (b"{}", "inputs"),
         (b'{"inputs":[{"name":"text"}]}', "shape"),
         (b'{"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":' + b"[" * 100_000, None),
-        (b'{"inputs":[],"parameters":{"a":' + b'{"a":' * 100_000, None),
+        (b'{"inputs":[],"parameters":{"a":' + b'{"a":' * 100_000, "parameters[...]"),
         (body(), "inputs"),
         (
             body(tensor("input_ids", [2, 1], "INT64", [1, 2]), tensor("attention_mask", [1, 1], "INT64", [1])),
@@ -63,7 +71,7 @@ def test_token_ids_come_with_an_optional_mask() -> None:
         (body(tensor("text", [], "BYTES", [])), "text"),
         (body(tensor("text", [2], "BYTES", ["a"])), "text"),
         (body(tensor("text", [1], "BYTES", [3])), "text"),
-        (body(tensor("text", [1], "BYTES", [["a"]])), "inputs"),
+        (body(tensor("text", [1], "BYTES", [["a"]])), "text"),
         (body(tensor("input_ids", [2], "INT64", [1, 2])), "input_ids"),
         (body(tensor("input_ids", [1, 0], "INT64", [])), "input_ids"),
         (body(tensor("input_ids", [1, 2], "FP32", [1.0, 2.0])), "input_ids"),
@@ -76,7 +84,7 @@ def test_token_ids_come_with_an_optional_mask() -> None:
 def test_a_malformed_request_is_refused_naming_the_field(raw: bytes, param: str | None) -> None:
     """What a client got wrong is in the error."""
     with pytest.raises(BadRequest) as refused:
-        oip.parse(raw)
+        parse(raw, None)
     assert refused.value.param == param
 
 
@@ -85,7 +93,7 @@ def test_the_one_output_may_be_asked_for_by_name() -> None:
     raw = body(
         tensor("text", [1], "BYTES", ["a"]), outputs=[{"name": "embedding", "parameters": {"binary_data": False}}]
     )
-    assert oip.parse(raw).texts == ["a"]
+    assert parse(raw, None).texts == ["a"]
 
 
 @pytest.mark.parametrize("request_id", [None, "", "42"])
@@ -93,8 +101,10 @@ def test_the_answer_repeats_the_id_exactly_when_there_was_one(request_id: str | 
     """And its data has as many numbers as its shape says, bit for bit."""
     rows = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32)
     prediction = Prediction(rows.tobytes(), 2, 2, 4, Bucket(4, 16), 0.0, 0.0, 0.0)
-    answer = json.loads(oip.render(prediction, "m", request_id))
-    assert answer["model_name"] == "m"
+    content = oip.render(prediction, "m", "v", oip.Question(request_id, ["a"], None, PLAIN))
+    answer = json.loads(content.body)
+    assert (content.media_type, dict(content.headers)) == ("application/json", {})
+    assert (answer["model_name"], answer["model_version"]) == ("m", "v")
     assert answer.get("id") == request_id
     assert ("id" in answer) == (request_id is not None)
     (output,) = answer["outputs"]

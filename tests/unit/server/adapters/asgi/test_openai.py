@@ -73,7 +73,7 @@ def test_too_many_items_are_refused() -> None:
 def test_numbers_come_back_as_the_float32_they_are() -> None:
     """Decoding gives the same bits."""
     rows = prediction([0.1, -0.2], [1e-8, 3.0])
-    answer = json.loads(openai.render(rows, openai.parse(body(input=["a", "b"]))))
+    answer = json.loads(openai.render(rows, openai.parse(body(input=["a", "b"]))).body)
     assert answer["object"] == "list"
     assert answer["model"] == "m"
     assert answer["usage"] == {"prompt_tokens": 7, "total_tokens": 7}
@@ -86,21 +86,21 @@ def test_numbers_come_back_as_the_float32_they_are() -> None:
 def test_base64_is_the_little_endian_bytes_of_the_row() -> None:
     """What the official client decodes by default."""
     rows = prediction([0.1, -0.2], [5.0, 3.0])
-    answer = json.loads(openai.render(rows, openai.parse(body(input=["a", "b"], encoding_format="base64"))))
+    answer = json.loads(openai.render(rows, openai.parse(body(input=["a", "b"], encoding_format="base64"))).body)
     got = b"".join(base64.b64decode(item["embedding"]) for item in answer["data"])
     assert got == rows.data
 
 
 def test_fewer_dimensions_are_cut_and_brought_back_to_length_one() -> None:
     """The protocol's shortening keeps vectors comparable by dot product."""
-    answer = json.loads(openai.render(prediction([0.6, 0.8, 9.0]), openai.parse(body(input="a", dimensions=2))))
+    answer = json.loads(openai.render(prediction([0.6, 0.8, 9.0]), openai.parse(body(input="a", dimensions=2))).body)
     assert answer["data"][0]["embedding"] == pytest.approx([0.6, 0.8])
     assert len(answer["data"][0]["embedding"]) == 2
 
 
 def test_a_row_that_is_zero_after_cutting_stays_finite() -> None:
     """No division by zero."""
-    answer = json.loads(openai.render(prediction([0.0, 1.0]), openai.parse(body(input="a", dimensions=1))))
+    answer = json.loads(openai.render(prediction([0.0, 1.0]), openai.parse(body(input="a", dimensions=1))).body)
     assert answer["data"][0]["embedding"] == [0.0]
 
 
@@ -108,10 +108,20 @@ def test_a_row_that_is_zero_after_cutting_stays_finite() -> None:
 def test_impossible_dimensions_are_refused_with_the_limits(wanted: int) -> None:
     """Value and bounds are named."""
     with pytest.raises(BadRequest, match=f"got {wanted}, allowed are 1 to 384"):
-        openai.check_dimensions(wanted, 384)
+        openai.check_dimensions(wanted, 384, may_shorten=True)
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 383, 385])
+def test_a_model_that_may_not_be_shortened_gives_all_its_dimensions(wanted: int) -> None:
+    """Cut vectors of such a model look right and mean nothing."""
+    with pytest.raises(BadRequest, match=f"got {wanted}, allowed is 384") as refused:
+        openai.check_dimensions(wanted, 384, may_shorten=False)
+    assert refused.value.param == "dimensions"
 
 
 def test_possible_dimensions_pass() -> None:
-    """None means all of them."""
+    """None means all of them, and all of them may be asked for of any model."""
     for wanted in (None, 1, 384):
-        openai.check_dimensions(wanted, 384)
+        openai.check_dimensions(wanted, 384, may_shorten=True)
+    for wanted in (None, 384):
+        openai.check_dimensions(wanted, 384, may_shorten=False)
