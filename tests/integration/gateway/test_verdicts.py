@@ -31,7 +31,11 @@ FAST: dict[str, Any] = {"min_step_s": 4, "max_step_s": 60, "min_events": 20, "mi
 STAYS: dict[str, Any] = {**FAST, "steps": [10, 100], "min_step_s": 40}
 """No test waits long enough for this one to leave 10 %: what ends its run is a rollback."""
 
-WITHOUT_PARITY = {name: limit for name, limit in DEMO_PLAN["slo"].items() if name != "parity"}
+WITHOUT_PARITY = {
+    "slo": {name: limit for name, limit in DEMO_PLAN["slo"].items() if name != "parity"},
+    "parity": None,
+    "copies": {"share": 0},
+}
 
 
 def slo(**change: Any) -> dict[str, Any]:
@@ -225,7 +229,7 @@ def test_a_candidate_that_dies_at_half_is_rolled_back_though_the_baseline_cannot
         GatewayProcess(tmp_path, baseline.url, dying.url) as g,
     ):
         with SteadyLoad(g.data_url, rate=60, clients=8) as load:
-            g.run_plan(**{**STAYS, "steps": [50, 100]}, slo=WITHOUT_PARITY, copies={"share": 0})
+            g.run_plan(**{**STAYS, **WITHOUT_PARITY, "steps": [50, 100]})
             g.wait_judging()
             baseline.answers = Overloaded(0.7 * 60)
             wait_until(lambda: len(dying.seen) > 30, "live traffic on the candidate")
@@ -263,7 +267,7 @@ def test_beside_a_baseline_that_hangs_a_good_candidate_does_not_advance(tmp_path
         gateway = GatewayProcess(tmp_path, baseline.url, good.url, options)
         with gateway as g, SteadyLoad(g.data_url, clients=24, rate=96):
             baseline.delay_s = 3600.0
-            g.run_plan(**{**FAST, "max_step_s": 11}, steps=[50, 100], slo=WITHOUT_PARITY, copies={"share": 0})
+            g.run_plan(**{**FAST, **WITHOUT_PARITY, "max_step_s": 11}, steps=[50, 100])
             wait_until(lambda: g.status().state == "held", "held")
             verdict = g.status().verdict
             assert verdict is not None
