@@ -3,6 +3,7 @@
 import ipaddress
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,13 +13,15 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from server.core.catalog import Catalogue
+from server.core.catalog import TEXT, Catalogue, CatalogueRefused
+from server.core.declare import catalogue_of
 from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision
 from server.core.warmup import StabilityRule
 
@@ -57,16 +60,6 @@ class ModelSection(_Section):
     path: Path
     format: Literal["sentence-transformers"]
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-
-
-class CatalogueSection(_Section):
-    batch: list[int]
-    length: list[int]
-
-    @model_validator(mode="after")
-    def _buildable(self) -> "CatalogueSection":
-        Catalogue.declared(self.batch, self.length)
-        return self
 
 
 class LargestSection(_Section):
@@ -121,7 +114,7 @@ class Settings(_Section):
     compile: bool | None = None
     strict: bool = True
     threads: int = Field(default=1, ge=1, le=1024)
-    catalogue: CatalogueSection
+    catalogue: Annotated[Catalogue, PlainValidator(catalogue_of)]
     largest: LargestSection | None = Field(default=None, validate_default=True)
     listen: ListenSection = ListenSection()
     admin: AdminSection = AdminSection()
@@ -131,6 +124,17 @@ class Settings(_Section):
     drain: DrainSection = DrainSection()
     access_log: Annotated[Path, AfterValidator(_in_a_folder)] | None = None
     warm_up: WarmUpSection = WarmUpSection()
+
+    @field_validator("catalogue", mode="after")
+    @classmethod
+    def _dimensions_of_the_model(cls, value: Catalogue, info: ValidationInfo) -> Catalogue:
+        model = info.data.get("model")
+        if model is not None and model.format == "sentence-transformers" and value.names != TEXT:
+            raise ValueError(
+                f"catalogue: got the dimensions {', '.join(value.names)}, allowed is length alone: "
+                "a model of format sentence-transformers takes texts"
+            )
+        return value
 
     @field_validator("largest", mode="after")
     @classmethod
@@ -148,7 +152,7 @@ class Settings(_Section):
                 "each new shape costs a compile while clients wait"
             )
         if value is not None and catalogue is not None:
-            declared = Catalogue.declared(catalogue.batch, catalogue.length, value.bucket())
+            declared = replace(catalogue, largest=value.bucket())
             if strict is False and declared.programs == len(declared.buckets()):
                 raise ValueError(
                     f"got batch {value.batch} and length {value.length}, which is the largest declared shape, so there "
@@ -178,7 +182,9 @@ def load(path: Path, device: str | None) -> Settings:
     try:
         return Settings.model_validate(document)
     except ValidationError as error:
-        raise ConfigRefused([_sentence(problem) for problem in error.errors(include_url=False)]) from error
+        raise ConfigRefused(
+            [sentence for problem in error.errors(include_url=False) for sentence in _sentences(problem)]
+        ) from error
 
 
 def emulator_allowed() -> bool:
@@ -203,6 +209,11 @@ def prepare_cache_dir(folder: Path) -> None:
         )  # fmt: skip
 
 
+def _sentences(problem: Any) -> list[str]:
+    cause = problem.get("ctx", {}).get("error")
+    return list(cause.problems) if isinstance(cause, CatalogueRefused) else [_sentence(problem)]
+
+
 def _sentence(problem: Any) -> str:
     where = ".".join(str(part) for part in problem["loc"]) or "document"
     text = str(problem["msg"]).removeprefix("Value error, ")
@@ -213,7 +224,7 @@ def _sentence(problem: Any) -> str:
             return f"{where}: is not a known setting"
         case "value_error" if problem["input"] is None:
             return f"{where}: is missing, {text}"
-        case "value_error" if isinstance(problem["input"], dict | BaseModel):
+        case "value_error" if isinstance(problem["input"], dict | BaseModel | Catalogue):
             return text if where == "document" or text.startswith(where) else f"{where}: {text}"
         case _:
             return f"{where}: got {problem['input']!r}, {text[0].lower()}{text[1:]}"

@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -193,7 +194,7 @@ class Server:
 def catalogue_of(settings: Settings) -> Catalogue:
     """The declared shapes, and the bound of a lenient server."""
     largest = None if settings.largest is None else settings.largest.bucket()
-    return Catalogue.declared(settings.catalogue.batch, settings.catalogue.length, largest)
+    return replace(settings.catalogue, largest=largest)
 
 
 def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed: bool) -> Start:

@@ -124,7 +124,9 @@ class Lanes:
         """Whether several requests, ``rows`` in all, may go together."""
         if rows > self._catalogue.full_rows:
             return False
-        return not self._refused or self._catalogue.fit(rows, length) not in self._refused
+        bucket = self._catalogue.fit(rows, length)
+        # Some sizes may be excluded: company must not make anybody's row longer.
+        return isinstance(bucket, Bucket) and bucket.length == length and bucket not in self._refused
 
     def _drop_late(self, now: float) -> tuple[Waiting, ...]:
         late = [each for lane in self._lanes.values() for each in lane if expired(each.deadline, now)]

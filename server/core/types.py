@@ -14,6 +14,7 @@ Refusals say whose fault it is:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 DeviceKind = Literal["cpu", "cuda", "tpu", "tpu-emulator"]
@@ -24,22 +25,36 @@ Source = Literal["compiled", "cache", "eager"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bucket:
-    """One compiled shape: ``batch`` rows of ``length`` tokens."""
+    """One compiled shape: ``batch`` rows of ``length`` tokens.
+
+    ``length`` is the size of the first dimension that the catalogue names, ``more`` are those of the others.
+    """
 
     batch: int
     length: int
+    more: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.batch < 1 or self.length < 1:
-            raise ValueError(f"bucket {self.batch}x{self.length}: batch and length must be at least 1")
+        if min(self.batch, *self.sizes) < 1:
+            raise ValueError(f"bucket {self}: batch and length must be at least 1")
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> "Bucket":
+        """From the batch and the size of each named dimension."""
+        return cls(sizes[0], sizes[1], tuple(sizes[2:]))
 
     def __str__(self) -> str:
-        return f"{self.batch}x{self.length}"
+        return "x".join(map(str, (self.batch, *self.sizes)))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of each named dimension."""
+        return (self.length, *self.more)
 
     @property
     def cells(self) -> int:
-        """Token positions, padding included."""
-        return self.batch * self.length
+        """Token positions, or pixels, padding included."""
+        return prod(self.sizes, start=self.batch)
 
 
 class Refused(Exception):

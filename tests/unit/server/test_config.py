@@ -198,3 +198,18 @@ def test_the_emulator_variable_must_say_one(monkeypatch: pytest.MonkeyPatch, val
     if value is not None:
         monkeypatch.setenv("CANARY_ALLOW_EMULATOR", value)
     assert emulator_allowed() is allowed
+
+
+def test_a_catalogue_tells_all_of_its_problems_beside_the_others(tmp_path: Path) -> None:
+    """One line each, under its own field."""
+    broken = {"batch": [4, 1], "length": {"powers_of_two": {"from": 3, "to": 8}}, "exclude": [{"width": 1}]}
+    found = problems(tmp_path, document(threads=0, catalogue=broken))
+    assert len(found) == 4
+    for start in ("catalogue.batch: got [4, 1]", "catalogue.length: got {", "catalogue.exclude.0: got {'width': 1}"):
+        assert any(problem.startswith(start) for problem in found), found
+
+
+def test_a_text_model_has_the_dimension_length_alone(tmp_path: Path) -> None:
+    """It has neither height nor width."""
+    (problem,) = problems(tmp_path, document(catalogue={"batch": [1], "height": [8], "width": [8]}))
+    assert problem.startswith("catalogue: got the dimensions height, width, allowed is length alone")
