@@ -95,6 +95,7 @@ class WarmUpSection(_Section):
     stable_change: float = 0.1
     min_calls: int = 3
     max_calls: int = 10
+    parallel: bool = True
 
     @model_validator(mode="after")
     def _buildable(self) -> "WarmUpSection":

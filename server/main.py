@@ -189,6 +189,7 @@ class Server:
     def _take_facts(self, facts: EngineFacts) -> None:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
         self._telemetry.set_identity(self._identity)
+        self._log.info("identity", digest=self._identity.digest(), **msgspec.to_builtins(self._identity))
 
 
 def catalogue_of(settings: Settings) -> Catalogue:
@@ -214,6 +215,7 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         cache_dir=str(settings.cache_dir),
         front_pid=os.getpid(),
         lenient=None if catalogue.largest is None else Lenient(catalogue.largest, catalogue.programs),
+        parallel=rule.parallel,
     )
 
 

@@ -12,7 +12,11 @@ ServerState = Literal["starting", "loading", "warming", "ready", "draining", "st
 
 
 class BucketReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One warmed bucket. Times in seconds; ``warm_s`` is the median of the steady calls."""
+    """One warmed bucket. Times in seconds; ``warm_s`` is the median of the steady calls.
+
+    ``tier``: which cache the program came from; ``compiled_s``: the first call when it was last compiled;
+    ``memory_bytes``: the most that the device held while the bucket ran. None: not known.
+    """
 
     bucket: str
     first_s: float
@@ -20,10 +24,26 @@ class BucketReport(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     compiles: int
     source: Literal["compiled", "cache", "eager"]
+    tier: Literal["", "pytorch", "host", "shared"] = ""
+    compiled_s: float | None = None
+    memory_bytes: int | None = None
+
+
+class WarmUpRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The last warm-up of one model on one device, as it stays on disk."""
+
+    revision: str
+    device: str
+    dtype: str
+    matmul_precision: str
+    warm_up: list[BucketReport] = []
 
 
 class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
-    """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start."""
+    """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start.
+
+    ``cache_gain``: how many times longer the first calls of the buckets from cache took when they were compiled.
+    """
 
     state: ServerState
     elapsed_s: float
@@ -32,6 +52,7 @@ class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
     buckets: int = 0
     current: str = ""
     cold_s: float | None = None
+    cache_gain: float | None = None
     warm_up: list[BucketReport] = []
 
 

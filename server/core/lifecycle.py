@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from server.core.types import Bucket, BucketTiming
+from server.core.warmup import cache_gain
 
 
 class State(StrEnum):
@@ -147,7 +148,9 @@ class Life:
         count = {source: sum(1 for each in self.warmed if each.source == source) for source in ("compiled", "cache")}
         if not any(count.values()):
             return f"{len(self.warmed)} buckets, eager"
-        return f"{len(self.warmed)} buckets, {count['compiled']} compiled, {count['cache']} from cache"
+        gain = cache_gain(self.warmed)
+        faster = "" if gain is None else f" (compiling them took {gain:.1f} times as long)"
+        return f"{len(self.warmed)} buckets, {count['compiled']} compiled, {count['cache']} from cache{faster}"
 
 
 SILENCE_LIMIT_S: Final[dict[State, float]] = {

@@ -21,6 +21,8 @@ DeviceKind = Literal["cpu", "cuda", "tpu", "tpu-emulator"]
 DtypeName = Literal["float32", "bfloat16"]
 MatmulPrecision = Literal["highest", "high", "medium"]
 Source = Literal["compiled", "cache", "eager"]
+# PyTorch's own folder; torch_tpu's in this host's shared memory (its tier 2); torch_tpu's shared folder (tier 3).
+CacheTier = Literal["", "pytorch", "host", "shared"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -190,7 +192,11 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class BucketTiming:
-    """One warmed bucket. Seconds; ``warm_s`` is the median of the calls after the first."""
+    """One warmed bucket. Seconds; ``warm_s`` is the median of the calls after the first.
+
+    ``tier`` is where the program came from if it was not compiled; ``compiled_s`` the first call when it last was;
+    ``memory_bytes`` the most that the device held while the bucket ran. None: not known.
+    """
 
     bucket: Bucket
     first_s: float
@@ -198,3 +204,6 @@ class BucketTiming:
     calls: int
     compiles: int
     source: Source
+    tier: CacheTier = ""
+    compiled_s: float | None = None
+    memory_bytes: int | None = None

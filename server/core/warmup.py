@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from server.core.types import Bucket
+from server.core.types import Bucket, BucketTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +42,10 @@ class StabilityRule:
 def order(buckets: Sequence[Bucket]) -> list[Bucket]:
     """Largest first: what does not fit into the device's memory shows at once, not after minutes."""
     return sorted(buckets, key=lambda bucket: (bucket.cells, bucket.length), reverse=True)
+
+
+def cache_gain(timings: Sequence[BucketTiming]) -> float | None:
+    """How many times longer the first calls of the buckets from cache took when they were compiled; None: not known."""
+    known = [each for each in timings if each.source == "cache" and each.compiled_s is not None]
+    now = sum(each.first_s for each in known)
+    return sum(each.compiled_s or 0.0 for each in known) / now if now else None

@@ -24,6 +24,7 @@ class Start:
     """First command. ``compile`` None leaves the choice to the device; ``sha256`` is of model.safetensors.
 
     ``buckets`` are the declared ones, to be warmed. ``lenient`` None is strict: after them nothing compiles any more.
+    ``parallel``: programs may be compiled side by side where the device can.
     """
 
     model_path: str
@@ -39,6 +40,7 @@ class Start:
     cache_dir: str
     front_pid: int
     lenient: Lenient | None = None
+    parallel: bool = True
 
 
 @dataclass(frozen=True, slots=True)

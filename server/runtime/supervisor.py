@@ -103,6 +103,7 @@ class Supervisor:
                     warm_s=round(timing.warm_s, 5),
                     calls=timing.calls,
                     source=timing.source,
+                    tier=timing.tier,
                 )
             case Warmed():
                 self._warmed()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from server.core.lifecycle import Life
 from server.core.types import EngineFacts
+from server.core.warmup import cache_gain
 from wire.health import BucketReport, HealthBody, Identity
 
 
@@ -43,6 +44,7 @@ def identity_of(served: Served, facts: EngineFacts, tokenizer: str) -> Identity:
 
 def health_body(life: Life, facts: EngineFacts | None, now: float) -> HealthBody:
     """``cold_s`` is the time from the start of the process to ready."""
+    gain = cache_gain(life.warmed)
     emulated = "; emulated, not a TPU" if facts is not None and facts.emulated else ""
     return HealthBody(
         state=life.state.value,
@@ -52,6 +54,7 @@ def health_body(life: Life, facts: EngineFacts | None, now: float) -> HealthBody
         buckets=life.buckets,
         current=str(life.current) if life.current is not None else "",
         cold_s=None if life.ready_after_s is None else round(life.ready_after_s, 3),
+        cache_gain=None if gain is None else round(gain, 2),
         warm_up=[
             BucketReport(
                 bucket=str(timing.bucket),
@@ -60,6 +63,9 @@ def health_body(life: Life, facts: EngineFacts | None, now: float) -> HealthBody
                 calls=timing.calls,
                 compiles=timing.compiles,
                 source=timing.source,
+                tier=timing.tier,
+                compiled_s=timing.compiled_s,
+                memory_bytes=timing.memory_bytes,
             )
             for timing in life.warmed
         ],

@@ -44,12 +44,12 @@ def main(arguments: list[str]) -> int:
 
 def _serve(channel: Channel, start: Start) -> None:
     folder = inspect(Path(start.model_path), start.sha256)
-    prepare(start, _versions())
+    cache = prepare(start, _versions())
     # From here on the environment is set, so torch may be imported.
     from server.adapters.worker.sentence_transformers import SentenceTransformersModel
     from server.adapters.worker.session import Session
 
-    session = Session(start, choose_device(start), channel.send)
+    session = Session(start, choose_device(start), channel.send, cache)
     session.warm(session.load(SentenceTransformersModel(folder)))
     while (command := channel.receive()) is not None:
         if isinstance(command, Run):

@@ -4,11 +4,22 @@ A Device knows how to place, compile and count; a Model is one module with float
 module is imported by the front.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
 class EngineFailed(Exception):
     """The device or the model cannot be used; the text is for people and names what is at fault."""
+
+
+class Ahead(Protocol):
+    """A module whose compilations may run side by side: ``module`` is called for every batch."""
+
+    module: Any
+
+    def submit(self, call: Callable[[], object]) -> Callable[[], None]:
+        """Begins the compilation that ``call`` needs, without its result; what is returned waits for the program."""
+        ...
 
 
 class Device(Protocol):
@@ -28,6 +39,22 @@ class Device(Protocol):
 
     def compile(self, module: Any) -> Any:
         """The module, compiled for static shapes at its first call of each shape."""
+        ...
+
+    def ahead(self, module: Any) -> Ahead | None:
+        """As ``compile``, with compilations side by side; None where this device cannot."""
+        ...
+
+    def tier_hits(self) -> tuple[int, int]:
+        """Programs that came from torch_tpu's caches: in the host's memory, and in the shared folder."""
+        ...
+
+    def watch_memory(self) -> None:
+        """Begins to watch for ``peak_memory``."""
+        ...
+
+    def peak_memory(self) -> int | None:
+        """The most bytes that the device held since ``watch_memory``; None where it does not tell."""
         ...
 
     def compiles(self) -> int:

@@ -11,6 +11,11 @@ from server.adapters.worker.engine import EngineFailed
 from server.ports.worker import Start
 
 _PR_SET_PDEATHSIG: Final = 1
+TIER_2: Final = "TORCH_TPU_TIER2_COMPILATION_CACHE"
+TIER_3: Final = "TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT"
+DISABLED: Final = "disabled"
+HOST_TIER: Final = Path("/dev/shm/torch_tpu_cache")  # noqa: S108  # where torch_tpu keeps it; only counted
+COMPILER_OPTIONS: Final = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TORCH_TPU_INTERNAL_XLA_OPTIONS")
 
 
 def die_with_front(front_pid: int) -> None:
@@ -28,7 +33,7 @@ def obey_the_front_only() -> None:
 
 def prepare(start: Start, versions: dict[str, str | None]) -> Path:
     """Sets the environment for torch and returns this combination's cache folder."""
-    folder = cache_folder(start, versions, _cpu_features())
+    folder = cache_folder(start, versions, _machine())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ.update(
         {
@@ -46,7 +51,24 @@ def prepare(start: Start, versions: dict[str, str | None]) -> Path:
         # XLA takes all cores by itself; on a TPU these flags mean other things and stay the operator's.
         flags = os.environ.get("XLA_FLAGS", "")
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+    if start.device == "tpu-emulator":
+        # A program that its plug-in loaded from there and PyTorch saved again does not run after the next start.
+        os.environ.pop(TIER_3, None)
+        os.environ[TIER_2] = DISABLED
+    elif TIER_3 not in os.environ:
+        # The folder in shared memory is not checked for who else may write to it; its user is who asks for it.
+        os.environ.setdefault(TIER_2, DISABLED)
     return folder
+
+
+def tiers_in_use() -> bool:
+    """Whether torch_tpu keeps programs outside the process, besides PyTorch's cache."""
+    return TIER_3 in os.environ or os.environ.get(TIER_2, DISABLED) != DISABLED
+
+
+def host_tier_files() -> int:
+    """Programs in this host's shared memory."""
+    return sum(1 for _ in (HOST_TIER / os.environ.get(TIER_2, "default")).glob("*/*.bin"))
 
 
 def cache_folder(start: Start, versions: dict[str, str | None], cpu: str) -> Path:
@@ -58,6 +80,11 @@ def cache_folder(start: Start, versions: dict[str, str | None], cpu: str) -> Pat
     parts = (start.device, start.dtype, start.matmul_precision, start.threads, sorted(versions.items()), cpu)
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
     return Path(start.cache_dir) / f"{start.device}-{start.dtype}-{start.matmul_precision}-{digest}"
+
+
+def _machine() -> str:
+    """The CPU's instructions, and the compiler options that the person set."""
+    return "\n".join([_cpu_features(), *(os.environ.get(name, "") for name in COMPILER_OPTIONS)])
 
 
 def _cpu_features() -> str:

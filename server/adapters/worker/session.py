@@ -2,27 +2,33 @@
 
 import time
 from collections.abc import Callable
-from statistics import median
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from server.adapters.worker.engine import Device, EngineFailed, Model
-from server.adapters.worker.torch_device import allow_shapes, cache_hits, traced_graphs
+from server.adapters.worker.engine import Ahead, Device, EngineFailed, Model
+from server.adapters.worker.record import Record
+from server.adapters.worker.torch_device import allow_shapes, traced_graphs
+from server.adapters.worker.warm_up import WarmUp
 from server.core.acceptance import Acceptance, judge, limit_for
 from server.core.batch import pad_rows
-from server.core.types import Bucket, BucketTiming, DtypeName, EngineFacts, Source, TokenRows
-from server.core.warmup import order
-from server.ports.worker import BucketBegan, BucketWarm, Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
+from server.core.types import Bucket, DtypeName, EngineFacts, TokenRows
+from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
 
 _DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Session:
-    """The life of the worker after its environment is set. Every method runs on the one device thread."""
+    """The life of the worker after its environment is set. Every method runs on the one device thread.
 
-    def __init__(self, start: Start, device: Device, tell: Callable[[WorkerEvent], None]) -> None:
+    ``cache`` is the folder of this combination's programs, where the record of the warm-up is kept.
+    """
+
+    def __init__(
+        self, start: Start, device: Device, tell: Callable[[WorkerEvent], None], cache: Path | None = None
+    ) -> None:
         self._start = start
         self._device = device
         self._tell = tell
@@ -30,11 +36,17 @@ class Session:
         self._module: Any = None
         self._torch_name = ""
         self._dim = 0
+        self._cache = cache
+        self._ahead: Ahead | None = None
+        self._record: Record | None = None
 
     def load(self, model: Model) -> "Probe":
         """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
         self._check_lengths(model)
         self._dim = model.dim
+        if self._cache is not None:
+            start = self._start
+            self._record = Record(self._cache, model.revision, start.device, start.dtype, start.matmul_precision)
         probe = Probe(self._start, model)
         self._device.open()
         self._torch_name = self._device.torch_name()
@@ -51,14 +63,22 @@ class Session:
         if self._compiled:
             lenient = self._start.lenient
             allow_shapes(len(self._start.buckets) if lenient is None else lenient.programs)
-            self._module = self._device.compile(self._module)
+            self._compile()
         return probe
 
     def warm(self, probe: "Probe") -> None:
         """Every declared bucket until stable; then, unless lenient, nothing compiles any more. Raises EngineFailed."""
-        for bucket in order(self._start.buckets):
-            self._tell(BucketBegan(bucket))
-            self._tell(BucketWarm(self._warm_bucket(bucket, probe)))
+        WarmUp(
+            self._start,
+            self._device,
+            self._call,
+            probe,
+            self._tell,
+            compiled=self._compiled,
+            ahead=self._ahead,
+            record=self._record,
+        ).run()
+        self._check_precision()
         if self._start.lenient is None:
             self._device.seal(compiled=self._compiled)
         self._device.flush()
@@ -75,6 +95,21 @@ class Session:
         device_s = time.perf_counter() - began
         return Finished(command.number, vectors, device_s, built.since())
 
+    def _compile(self) -> None:
+        """A lenient server compiles on the request path, where a call must not end before its program is there."""
+        if self._start.parallel and self._start.lenient is None:
+            self._ahead = self._device.ahead(self._module)
+        self._module = self._device.compile(self._module) if self._ahead is None else self._ahead.module
+
+    def _check_precision(self) -> None:
+        """Programs keep the precision that they were compiled with, without a word; the identity says this one."""
+        found = torch.get_float32_matmul_precision()
+        if found != self._start.matmul_precision:
+            raise EngineFailed(
+                f"matmul_precision: was set to {self._start.matmul_precision} before the warm-up and is {found} after "
+                "it: something in the model changes it"
+            )
+
     def _check_lengths(self, model: Model) -> None:
         longest = {"catalogue.length": max(bucket.length for bucket in self._start.buckets)}
         if self._start.lenient is not None:
@@ -82,32 +117,6 @@ class Session:
         for field, length in longest.items():
             if length > model.max_length:
                 raise EngineFailed(f"{field}: got {length}, this model takes at most {model.max_length} tokens")
-
-    def _warm_bucket(self, bucket: Bucket, probe: "Probe") -> BucketTiming:
-        compiles, hits = self._device.compiles(), cache_hits()
-        calls: list[float] = []
-        while not calls or not self._start.stability.enough(calls[1:]):
-            turn = len(calls)
-            inputs = probe.inputs(bucket, turn)
-            began = time.perf_counter()
-            vectors = self._call(*inputs)
-            calls.append(time.perf_counter() - began)
-            acceptance = probe.check(vectors, bucket, turn)
-            if not acceptance.passed:
-                raise EngineFailed(f"warm-up: bucket {bucket} differs from the CPU in float32: {acceptance}")
-        return BucketTiming(
-            bucket=bucket,
-            first_s=calls[0],
-            warm_s=median(calls[1:]),
-            calls=len(calls),
-            compiles=self._device.compiles() - compiles,
-            source=self._source(from_cache=cache_hits() > hits),
-        )
-
-    def _source(self, *, from_cache: bool) -> Source:
-        if not self._compiled:
-            return "eager"
-        return "cache" if from_cache else "compiled"
 
     def _call(self, ids: bytes, mask: bytes, bucket: Bucket) -> bytes:
         """Padded on the host, one transfer each, one call under one grad mode, one copy back.

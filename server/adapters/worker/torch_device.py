@@ -18,8 +18,15 @@ class _Inductor:
     def compile(self, module: Any) -> Any:
         return compile_static(module, "inductor")
 
+    def ahead(self, module: Any) -> None:
+        """Inductor compiles inside the first call."""
+        return None
+
     def compiles(self) -> int:
-        return traced_graphs()
+        return traced_graphs() - cache_hits()
+
+    def tier_hits(self) -> tuple[int, int]:
+        return 0, 0
 
     def seal(self, *, compiled: bool) -> None:
         if compiled:
@@ -41,6 +48,12 @@ class CpuDevice(_Inductor):
     def torch_name(self) -> str:
         return "cpu"
 
+    def watch_memory(self) -> None: ...
+
+    def peak_memory(self) -> None:
+        """Host memory is not counted by bucket."""
+        return None
+
     def versions(self) -> dict[str, str | None]:
         return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": None}
 
@@ -58,9 +71,31 @@ class CudaDevice(_Inductor):
     def torch_name(self) -> str:
         return "cuda"
 
+    def watch_memory(self) -> None:
+        watch_memory()
+
+    def peak_memory(self) -> int | None:
+        return peak_memory()
+
     def versions(self) -> dict[str, str | None]:
         name = torch.cuda.get_device_name()
         return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": name}
+
+
+def watch_memory() -> None:
+    """Of the accelerator that PyTorch uses; a back end without statistics raises, which is no fault of the model."""
+    try:
+        torch.accelerator.reset_peak_memory_stats()
+    except (AttributeError, NotImplementedError, RuntimeError):
+        pass
+
+
+def peak_memory() -> int | None:
+    """Zero is what a back end answers that does not count."""
+    try:
+        return int(torch.accelerator.max_memory_allocated()) or None
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return None
 
 
 def compile_static(module: Any, backend: str) -> Any:

@@ -53,8 +53,19 @@ class Device:
     def compile(self, module: Any) -> Any:
         raise AssertionError("eager was asked for")
 
+    def ahead(self, module: Any) -> None:
+        return None
+
     def compiles(self) -> int:
         return self.counted
+
+    def tier_hits(self) -> tuple[int, int]:
+        return 0, 0
+
+    def watch_memory(self) -> None: ...
+
+    def peak_memory(self) -> None:
+        return None
 
     def seal(self, *, compiled: bool) -> None:
         self.sealed = True
