@@ -210,3 +210,12 @@ def test_dynamo_may_keep_every_program_that_there_can_be(
     device.compile = lambda module: module  # type: ignore[method-assign]  # the model need not be compiled here
     warmed(torch, device, replace(START, compile=True, lenient=given))
     assert allowed == [programs]
+
+
+def test_a_precision_that_the_model_changes_fails_the_start(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs would keep the one they were compiled with, and the identity would name the other."""
+    from server.adapters.worker import session as session_module
+
+    monkeypatch.setattr(session_module.torch, "get_float32_matmul_precision", lambda: "medium")
+    with pytest.raises(EngineFailed, match=r"matmul_precision: was set to highest .* is medium"):
+        warmed(torch, Device())
