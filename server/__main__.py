@@ -1,10 +1,11 @@
-"""Command ``canary-server``: checks what it can before it imports anything heavy, then serves."""
+"""Command ``canary-server``: checks what it can before it imports anything heavy, then serves. ``plan``: does not."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import get_args
 
+from server import plan
 from server.adapters.worker.hardware import find_tpu
 from server.config import ConfigRefused, emulator_allowed, load, prepare_cache_dir
 from server.core.devices import refuse_device
@@ -12,13 +13,17 @@ from server.core.types import DeviceKind
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: drained after a signal; 1: failed; 2: refused before any port opened."""
+    """0: drained after a signal; 1: failed; 2: refused before any port opened. ``plan`` has its own."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["plan"]:
+        return plan.run(words[1:])
     parser = argparse.ArgumentParser(
-        prog="canary-server", description="Serves one embedding model in fixed, warmed shapes."
+        prog="canary-server",
+        description="Serves one model in fixed, warmed shapes. `canary-server plan --help`: price a catalogue first.",
     )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="YAML, kind: Server")
     parser.add_argument("--device", choices=get_args(DeviceKind), help="in place of the file's device")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(words)
     try:
         settings = load(given.config, given.device)
         refusal = refuse_device(settings.device, find_tpu(), emulator_allowed=emulator_allowed())

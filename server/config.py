@@ -169,6 +169,10 @@ class Settings(_Section):
             )
         return self
 
+    def shapes(self) -> Catalogue:
+        """The declared shapes, and the bound of a lenient server."""
+        return replace(self.catalogue, largest=None if self.largest is None else self.largest.bucket())
+
 
 def load(path: Path, device: str | None) -> Settings:
     """The settings of a file, with ``device`` from the command line in place of the file's. Raises ConfigRefused."""

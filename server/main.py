@@ -5,7 +5,6 @@ import importlib.metadata
 import os
 import signal
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -76,7 +75,7 @@ class Server:
         self._clock = SystemClock()
         self._telemetry = PromTelemetry()
         self._identity: Identity | None = None
-        catalogue = catalogue_of(settings)
+        catalogue = settings.shapes()
         self._served = Served(
             model=settings.model.name,
             device=settings.device,
@@ -190,12 +189,6 @@ class Server:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
         self._telemetry.set_identity(self._identity)
         self._log.info("identity", digest=self._identity.digest(), **msgspec.to_builtins(self._identity))
-
-
-def catalogue_of(settings: Settings) -> Catalogue:
-    """The declared shapes, and the bound of a lenient server."""
-    largest = None if settings.largest is None else settings.largest.bucket()
-    return replace(settings.catalogue, largest=largest)
 
 
 def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed: bool) -> Start:

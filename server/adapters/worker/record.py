@@ -6,11 +6,13 @@ It tells how much the cache saves (a first call now against the same one when it
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from server.core.pricing import Measured
 from server.core.types import BucketTiming
 from wire.health import BucketReport, WarmUpRecord
 
@@ -48,6 +50,58 @@ class Record:
             partial.replace(self._path)
         except OSError as error:
             print(f"warm-up record {self._path} is not written: {error}", file=sys.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record on disk."""
+
+    path: Path
+    revision: str
+    measured: dict[str, Measured]
+
+
+def latest(cache_dir: Path, device: str, dtype: str, matmul_precision: str) -> Found | None:
+    """The newest record below a cache folder for this device, dtype and precision."""
+    found: list[tuple[float, Path, WarmUpRecord]] = []
+    for path in cache_dir.glob(f"*/{NAME}"):
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=WarmUpRecord)
+            changed = path.stat().st_mtime
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if (record.device, record.dtype, record.matmul_precision) == (device, dtype, matmul_precision):
+            found.append((changed, path, record))
+    if not found:
+        return None
+    _, path, record = max(found, key=lambda each: each[:2])
+    return Found(path, record.revision, _measured(record.warm_up))
+
+
+class _Report(msgspec.Struct):
+    """The body of a health endpoint, or a record."""
+
+    warm_up: list[BucketReport]
+
+
+def read_report(path: Path) -> dict[str, Measured]:
+    """What a saved body of /livez, or a record, says of each bucket. Raises OSError."""
+    try:
+        return _measured(msgspec.json.decode(path.read_bytes(), type=_Report).warm_up)
+    except msgspec.MsgspecError as error:
+        raise OSError(str(error)) from error
+
+
+def _measured(reports: Iterable[BucketReport]) -> dict[str, Measured]:
+    return {
+        each.bucket: Measured(
+            compiled_s=each.first_s if each.source == "eager" else each.compiled_s,
+            cached_s=None if each.source == "compiled" else each.first_s,
+            steady_s=(each.calls - 1) * each.warm_s,
+            memory_bytes=each.memory_bytes,
+        )
+        for each in reports
+    }
 
 
 def report_of(timing: BucketTiming) -> BucketReport:

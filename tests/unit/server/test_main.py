@@ -8,7 +8,7 @@ from pathlib import Path
 
 from server.config import Settings
 from server.core.types import Bucket
-from server.main import catalogue_of, start_command, write_ports
+from server.main import start_command, write_ports
 from server.ports.worker import Lenient
 from wire.admin import Ports
 
@@ -58,6 +58,6 @@ def test_a_lenient_server_tells_its_worker_the_bound_and_the_number_of_programs(
         ({"strict": False, "largest": {"batch": 8, "length": 100}}, Lenient(Bucket(8, 100), programs=12)),
     ):
         settings = Settings.model_validate({**document, **changes})
-        start = start_command(settings, catalogue_of(settings), emulator_allowed=False)
+        start = start_command(settings, settings.shapes(), emulator_allowed=False)
         assert start.lenient == lenient
         assert start.buckets == (Bucket(1, 16), Bucket(4, 16), Bucket(1, 32), Bucket(4, 32))
