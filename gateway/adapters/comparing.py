@@ -12,16 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from gateway.core.budget import Budget
-from gateway.core.compare.result import NotCompared, PairResult
+from gateway.core.compare.result import NotCompared
 from gateway.core.plan import Plan
 from gateway.core.snapshot import Pair
+from gateway.runtime.pairs import Found
 
 log = logging.getLogger("gateway.comparing")
 
 MOST_PAIRS: Final = 256
 MOST_BYTES: Final = 4 * 1024 * 1024
-
-Found = PairResult | NotCompared | None
 
 
 class Comparing:
