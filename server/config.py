@@ -27,6 +27,8 @@ from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision, Mo
 from server.core.warmup import StabilityRule
 
 ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
+# Models of other formats say themselves what they take, see canary-model.json.
+TEXT_FORMATS = ("sentence-transformers", "sequence-classification")
 
 
 class ConfigRefused(Exception):
@@ -88,8 +90,11 @@ class LargestSection(_Section):
 
 
 class ListenSection(_Section):
+    """``max_body`` bytes of one request, decoded or not. Above 60 MiB no batch could carry it."""
+
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
+    max_body: int = Field(default=2**20, ge=1024, le=60 * 2**20)
 
 
 class AdminSection(_Section):
@@ -185,10 +190,10 @@ class Settings(_Section):
     @classmethod
     def _dimensions_of_the_model(cls, value: Catalogue, info: ValidationInfo) -> Catalogue:
         model = info.data.get("model")
-        if model is not None and model.format == "sentence-transformers" and value.names != TEXT:
+        if model is not None and model.format in TEXT_FORMATS and value.names != TEXT:
             raise ValueError(
-                f"catalogue: got the dimensions {', '.join(value.names)}, allowed is length alone: "
-                "a model of format sentence-transformers takes texts"
+                f"catalogue: got the dimensions {', '.join(value.names) or 'batch alone'}, allowed is length alone: "
+                f"a model of format {model.format} takes texts"
             )
         return value
 

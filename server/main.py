@@ -24,7 +24,7 @@ from server.adapters.prom import PromTelemetry
 from server.adapters.statistics import Statistics
 from server.adapters.tokenizer import FolderTokenizer, TokenizerFailed
 from server.adapters.worker.link import ProcessLink
-from server.config import Settings
+from server.config import TEXT_FORMATS, Settings
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
 from server.core.restart import RestartRule
@@ -91,7 +91,7 @@ class Server:
             strict=settings.strict,
         )
         self._access_log = AccessLogFile(settings.access_log, log)
-        self._tokenizer = FolderTokenizer(settings.model.path)
+        self._tokenizer = FolderTokenizer(settings.model.path, optional=settings.model.format not in TEXT_FORMATS)
         self._link = ProcessLink(log)
         self._batcher = Batcher(
             catalogue,
@@ -123,7 +123,13 @@ class Server:
         )
         self._bodies = LastCall()
         exchange = Exchange(
-            lambda: self._identity, self._clock, statistics, self._access_log, log, last_call=self._bodies
+            lambda: self._identity,
+            self._clock,
+            statistics,
+            self._access_log,
+            log,
+            max_body=settings.listen.max_body,
+            last_call=self._bodies,
         )
         self._data = UvicornListener(
             data_app(
@@ -141,6 +147,7 @@ class Server:
             ),
             data,
             max_connections=DATA_CONNECTIONS,
+            max_body=settings.listen.max_body,
             linger_s=LINGER_S,
         )
         health_port = admin_app(
@@ -241,6 +248,7 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         parallel=rule.parallel,
         model_format=settings.model.format,
         factory=settings.model.factory,
+        dimensions=catalogue.names,
     )
 
 

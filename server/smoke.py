@@ -13,11 +13,13 @@ import msgspec
 import yaml
 
 from server.adapters.smoke_processes import run_process
+from server.adapters.smoke_questions import Questions
 from server.adapters.smoke_service import ServiceFailed, measure
 from server.adapters.worker.engine import EngineFailed
 from server.adapters.worker.environment import PACKAGES, installed_versions
 from server.config import Settings
 from server.core.acceptance_sheet import Asked, Found, sheet_of
+from server.core.layout import MAX_BATCH_BYTES
 from server.core.sheet import Sheet, markdown
 from server.core.smoke import Part, Placed, Reference, Service
 from server.core.tolerance import tolerance_for
@@ -102,35 +104,35 @@ def _for_eager(start: Start) -> Start:
 
 
 def _service(settings: Settings, start: Start, scratch: Path, out: Path) -> Part[Service]:
-    """The same configuration on free ports; a model that batches cannot carry yet is told by the server itself."""
+    """The same configuration on free ports, for bodies as large as a full batch."""
     document = settings.model_dump(mode="json", exclude_unset=True)
     ports, config = scratch / "ports.json", scratch / "server.yaml"
     document |= {
         "device": settings.device,
         "cache_dir": str(scratch),
         "ports_file": str(ports),
-        "listen": {"port": 0},
+        "listen": {"port": 0, "max_body": MAX_BATCH_BYTES},
         "admin": {"port": 0},
         "access_log": None,
     }
     config.write_text(yaml.safe_dump(document), encoding="utf-8")
     try:
-        vocabulary = _vocabulary(settings)
-        found = measure(config, ports, out / "service.log", settings.model.name, start.buckets, vocabulary)
+        questions = Questions(start.dimensions, _vocabulary(settings))
+        found = measure(config, ports, out / "service.log", settings.model.name, questions.body, start.buckets)
     except (ServiceFailed, EngineFailed, OSError, ValueError, KeyError) as error:
         return Part(None, f"{error}")
     return Part(found)
 
 
 def _vocabulary(settings: Settings) -> int:
-    """Of the ids that the requests carry; every model takes as many as its smallest table."""
+    """Of the ids that the requests carry; of a model that takes none a small number."""
     for name, key in (("config.json", "vocab_size"), ("canary-model.json", "vocabulary")):
         path = settings.model.path / name
         if path.exists():
             size = int(json.loads(path.read_text(encoding="utf-8")).get(key) or 0)
             if size > 0:
                 return size
-    raise ServiceFailed("the model says no vocabulary: it is not asked with token ids")
+    return 2
 
 
 def _document(sheet: Sheet) -> bytes:

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
@@ -24,21 +25,30 @@ TIMEOUT_S: Final = 120.0
 END_S: Final = 60.0
 
 
+Body = tuple[bytes, dict[str, str]]
+"""Of a request, and its headers."""
+BodyOf = Callable[[Mapping[str, Any], Bucket], Body]
+"""From the server's answer about its model."""
+
+
 class ServiceFailed(Exception):
     """The server did not become ready, or does not answer; the text says what it said."""
 
 
-def measure(config: Path, ports: Path, log: Path, model: str, buckets: tuple[Bucket, ...], vocabulary: int) -> Service:
+def measure(config: Path, ports: Path, log: Path, model: str, body_of: BodyOf, buckets: tuple[Bucket, ...]) -> Service:
     """Starts a server, waits until it is ready, asks each bucket alone and then several connections together."""
     with _running(config, log) as process:
         admin, data, ready_s = _wait_ready(process, ports, log)
         health = json.loads(_get(admin, "/livez"))
         sources = {each["bucket"]: each["source"] for each in health.get("warm_up", [])}
-        bodies = {bucket: _body(bucket.batch, bucket.length, vocabulary) for bucket in buckets}
+        metadata = json.loads(_get(data, f"/v2/models/{model}"))
+        bodies = {bucket: body_of(metadata, bucket) for bucket in buckets}
         served = tuple(
             _alone(data, model, bucket, bodies[bucket], sources.get(str(bucket))) for bucket in sorted(bodies)
         )
-        together = _together(data, model, [_body(1, bucket.length, vocabulary) for bucket in sorted(bodies)])
+        together = _together(
+            data, model, [questions.body(metadata, replace(bucket, batch=1)) for bucket in sorted(bodies)]
+        )
         compiles = sum(int(float(line.rsplit(" ", 1)[1])) for line in _get(admin, "/metrics").splitlines()
                        if line.startswith('canary_server_compiles_total{phase="serving"}'))  # fmt: skip
     seconds, failed, spent = together
@@ -97,22 +107,16 @@ def _get(port: int, path: str) -> str:
         connection.close()
 
 
-def _body(rows: int, length: int, vocabulary: int) -> bytes:
-    ids = [(row * 1009 + position * 7919) % vocabulary for row in range(rows) for position in range(length)]
-    tensor = {"name": "input_ids", "datatype": "INT64", "shape": [rows, length], "data": ids}
-    return json.dumps({"inputs": [tensor]}).encode()
-
-
-def _ask(connection: http.client.HTTPConnection, model: str, body: bytes) -> tuple[float, bool, Any]:
+def _ask(connection: http.client.HTTPConnection, model: str, body: Body) -> tuple[float, bool, Any]:
     """Seconds, whether it was answered 200, and the answer's headers."""
     began = time.perf_counter()
-    connection.request("POST", f"/v2/models/{model}/infer", body, {"content-type": "application/json"})
+    connection.request("POST", f"/v2/models/{model}/infer", *body)
     answer = connection.getresponse()
     answer.read()
     return time.perf_counter() - began, answer.status == 200, answer.headers
 
 
-def _alone(port: int, model: str, bucket: Bucket, body: bytes, source: Any) -> ServedBucket:
+def _alone(port: int, model: str, bucket: Bucket, body: Body, source: Any) -> ServedBucket:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     asked = [_ask(connection, model, body) for _ in range(REQUESTS)]
     connection.close()
@@ -129,7 +133,7 @@ def _alone(port: int, model: str, bucket: Bucket, body: bytes, source: Any) -> S
     )
 
 
-def _together(port: int, model: str, bodies: list[bytes]) -> tuple[list[float], int, float]:
+def _together(port: int, model: str, bodies: list[Body]) -> tuple[list[float], int, float]:
     """Seconds of the answered requests, how many were not, and how long all took."""
     seconds: list[float] = []
     failed: list[str] = []

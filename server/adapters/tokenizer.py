@@ -26,10 +26,14 @@ class TokenizerFailed(Exception):
 
 
 class FolderTokenizer:
-    """A Tokenizer (see ports) from ``tokenizer.json``. ``load`` before use."""
+    """A Tokenizer (see ports) from ``tokenizer.json``. ``load`` before use.
 
-    def __init__(self, folder: Path) -> None:
+    ``optional``: the model may be one that is not asked with text, so the file may be missing.
+    """
+
+    def __init__(self, folder: Path, *, optional: bool = False) -> None:
         self._path = folder / "tokenizer.json"
+        self._optional = optional
         self._tokenizer: Any = None
         self._special = 0
         self._words_are_tokens = False
@@ -37,8 +41,14 @@ class FolderTokenizer:
         self._turn = asyncio.Lock()
         self.digest = ""
 
+    @property
+    def loaded(self) -> bool:
+        return self._tokenizer is not None
+
     def load(self) -> None:
         """Blocks for some milliseconds. Raises TokenizerFailed."""
+        if self._optional and not self._path.exists():
+            return
         try:
             raw = self._path.read_bytes()
             text = raw.decode("utf-8")

@@ -1,29 +1,28 @@
-"""Lanes by width: one FIFO a bucket length, the lane of the oldest request is served when the device is idle.
+"""Lanes by size: one FIFO for each, and the lane of the oldest request is served when the device is idle.
 
 Nothing waits for company: a batch is what stands in the lane at that moment, or as much of it as gives the most useful
-rows a second. Grouping by width keeps short texts from paying for a long one's padding. What stands in a lane is one
+rows a second. Grouping by size keeps short texts from paying for a long one's padding. What stands in a lane is one
 unit and is never split over batches; a request of more rows than one batch takes comes in parts (see parts.py).
 """
 
-from array import array
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from server.core.admission import expired
 from server.core.catalog import Catalogue
 from server.core.costs import Costs
-from server.core.types import Bucket, ShapeNotServed, TokenRows
+from server.core.tensors import Rows
+from server.core.types import Bucket, ShapeNotServed
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A request in a lane. ``arrived`` and ``deadline`` are seconds of the same clock."""
+    """A request in a lane. ``sizes`` are its bucket's; ``arrived`` and ``deadline`` are seconds of the same clock."""
 
     ticket: int
-    tokens: TokenRows
-    length: int
+    asked: Rows
+    sizes: tuple[int, ...]
     arrived: float
     deadline: float | None = None
 
@@ -37,7 +36,7 @@ class Batch:
 
     @property
     def rows(self) -> int:
-        return sum(member.tokens.count for member in self.members)
+        return sum(member.asked.count for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,10 @@ class Lanes:
     def __init__(self, catalogue: Catalogue, costs: Costs | None = None) -> None:
         self._catalogue = catalogue
         self._costs = Costs(catalogue) if costs is None else costs
-        # A lane is there while somebody stands in it: the lengths of a lenient server are not known beforehand.
-        self._lanes: dict[int, deque[Waiting]] = {}
+        # A lane is there while somebody stands in it: the sizes of a lenient server are not known beforehand.
+        self._lanes: dict[tuple[int, ...], deque[Waiting]] = {}
         self._standing: dict[int, Waiting] = {}
-        self._lane_rows: dict[int, int] = {}
+        self._lane_rows: dict[tuple[int, ...], int] = {}
         self._with_deadline = 0
         self._rows = 0
         self._work_s = 0.0
@@ -68,24 +67,25 @@ class Lanes:
         return self._rows
 
     def price(self, costs: Costs) -> None:
-        """From now on batches cost ``costs``."""
+        """From now on batches cost ``costs``, and their shapes are those of its catalogue."""
+        self._catalogue = costs.catalogue
         self._costs = costs
-        self._work_s = sum(costs.work(rows, length) for length, rows in self._lane_rows.items())
+        self._work_s = sum(costs.work(rows, sizes) for sizes, rows in self._lane_rows.items())
 
-    def ahead_s(self, rows: int, length: int) -> float:
-        """Seconds of work before the batch in which ``rows`` of ``length`` would be that came now.
+    def ahead_s(self, rows: int, sizes: tuple[int, ...]) -> float:
+        """Seconds of work before the batch in which ``rows`` of ``sizes`` would be that came now.
 
         An upper bound: of the other lanes all that stands there counts, though some of it came later than the head of
         this one.
         """
-        lane = self._lane_rows.get(length, 0)
-        return max(0.0, self._work_s - self._costs.work(lane, length)) + self._costs.ahead(lane + rows, length)
+        lane = self._lane_rows.get(sizes, 0)
+        return max(0.0, self._work_s - self._costs.work(lane, sizes)) + self._costs.ahead(lane + rows, sizes)
 
     def add(self, waiting: Waiting) -> None:
-        self._lanes.setdefault(waiting.length, deque()).append(waiting)
+        self._lanes.setdefault(waiting.sizes, deque()).append(waiting)
         self._standing[waiting.ticket] = waiting
         self._with_deadline += waiting.deadline is not None
-        self._count(waiting.length, waiting.tokens.count)
+        self._count(waiting.sizes, waiting.asked.count)
 
     def remove(self, ticket: int) -> bool:
         """Takes a request out again; False when it is no longer waiting."""
@@ -113,7 +113,7 @@ class Lanes:
         concerned = tuple(
             waiting
             for waiting in self._standing.values()
-            if self._catalogue.fit(waiting.tokens.count, waiting.length) == bucket
+            if self._catalogue.fit(waiting.asked.count, *waiting.sizes) == bucket
         )
         for waiting in concerned:
             self._leave(waiting)
@@ -143,9 +143,9 @@ class Lanes:
         rows, best, rate = 0, 0, 0.0
         chosen: Bucket | None = None
         for index, waiting in enumerate(lane):
-            rows += waiting.tokens.count
-            bucket = self._catalogue.fit(rows, waiting.length)
-            if index and not self._join(rows, waiting.length, bucket):
+            rows += waiting.asked.count
+            bucket = self._catalogue.fit(rows, *waiting.sizes)
+            if index and not self._join(rows, waiting.sizes, bucket):
                 break
             if isinstance(bucket, ShapeNotServed):
                 raise bucket
@@ -155,13 +155,13 @@ class Lanes:
         assert chosen is not None, "nothing was compared before the head, so it was chosen at least"
         return chosen, tuple(islice(lane, best))
 
-    def _join(self, rows: int, length: int, bucket: Bucket | ShapeNotServed) -> bool:
+    def _join(self, rows: int, sizes: tuple[int, ...], bucket: Bucket | ShapeNotServed) -> bool:
         """Whether several requests, ``rows`` in all, may go together."""
         # Some sizes may be excluded: company must not make anybody's row longer.
         return (
             rows <= self._catalogue.full_rows
             and isinstance(bucket, Bucket)
-            and bucket.length == length
+            and bucket.sizes == sizes
             and not self.refuses(bucket)
         )
 
@@ -175,64 +175,23 @@ class Lanes:
 
     def _leave(self, waiting: Waiting) -> None:
         del self._standing[waiting.ticket]
-        lane = self._lanes[waiting.length]
+        lane = self._lanes[waiting.sizes]
         if lane[0] is waiting:
             lane.popleft()
         else:
             lane.remove(waiting)
         if not lane:
-            del self._lanes[waiting.length]
+            del self._lanes[waiting.sizes]
         self._with_deadline -= waiting.deadline is not None
-        self._count(waiting.length, -waiting.tokens.count)
+        self._count(waiting.sizes, -waiting.asked.count)
 
-    def _count(self, length: int, rows: int) -> None:
-        before = self._lane_rows.get(length, 0)
+    def _count(self, sizes: tuple[int, ...], rows: int) -> None:
+        before = self._lane_rows.get(sizes, 0)
         self._rows += rows
-        self._work_s += self._costs.work(before + rows, length) - self._costs.work(before, length)
+        self._work_s += self._costs.work(before + rows, sizes) - self._costs.work(before, sizes)
         if before + rows:
-            self._lane_rows[length] = before + rows
+            self._lane_rows[sizes] = before + rows
             return
-        del self._lane_rows[length]
+        del self._lane_rows[sizes]
         if not self._lane_rows:
             self._work_s = 0.0  # Sums of differences drift.
-
-
-def pad(batch: Batch) -> tuple[bytes, bytes]:
-    """Ids and mask of a batch as int32, row-major [bucket.batch, bucket.length].
-
-    Padding is id 0 under mask 0. Rows beyond the requests keep one token, since a row without any has no mean.
-    """
-    return pad_rows([member.tokens for member in batch.members], batch.bucket)
-
-
-def pad_rows(requests: Sequence[TokenRows], bucket: Bucket) -> tuple[bytes, bytes]:
-    """As ``pad``, for requests that stand in no lane."""
-    ids = array("i")
-    mask = array("i")
-    rows = 0
-    for tokens in requests:
-        for index, row in enumerate(tokens.ids):
-            kept = [1] * len(row) if tokens.masks is None else tokens.masks[index]
-            used = min(len(row), bucket.length)
-            gap = bucket.length - used
-            ids.extend(row[:used])
-            ids.extend([0] * gap)
-            mask.extend(kept[:used])
-            mask.extend([0] * gap)
-            rows += 1
-    for _ in range(bucket.batch - rows):
-        ids.extend([0] * bucket.length)
-        mask.append(1)
-        mask.extend([0] * (bucket.length - 1))
-    return ids.tobytes(), mask.tobytes()
-
-
-def split(vectors: bytes, counts: Sequence[int], dim: int) -> list[bytes]:
-    """Each request's share of the float32 rows, in order; padding rows at the end fall away."""
-    shares: list[bytes] = []
-    start = 0
-    for count in counts:
-        end = start + count * dim * 4
-        shares.append(vectors[start:end])
-        start = end
-    return shares

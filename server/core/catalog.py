@@ -47,7 +47,8 @@ class Exclusion:
 class Catalogue:
     """Every combination of declared sizes is a bucket. ``largest`` None: strict.
 
-    ``lengths`` are the sizes of the first named dimension, ``more`` those of the others, in the order of ``names``.
+    ``lengths`` are the sizes of the first named dimension, ``more`` those of the others, in the order of ``names``;
+    without names ``lengths`` is (1,). ``exact``: a request is padded to no other size, but for its rows.
     """
 
     batches: tuple[int, ...]
@@ -56,6 +57,7 @@ class Catalogue:
     names: tuple[str, ...] = TEXT
     more: tuple[tuple[int, ...], ...] = ()
     exclude: tuple[Exclusion, ...] = ()
+    exact: bool = False
     # Computed once, since every request and every batch asks for its bucket: the sizes that there are of each
     # dimension, and for each combination of them (by position) the smallest bucket that holds it.
     _axes: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -65,7 +67,7 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         declared = (self.batches, self.lengths, *self.more)
-        _raise(_rising_problems(("batch", *self.names), declared))
+        _raise(_rising_problems(self._named, declared))
         _raise(_size_problems(declared))
         bounds = [each[-1] for each in declared]
         if self.largest is not None:
@@ -80,7 +82,7 @@ class Catalogue:
         buckets = tuple(Bucket.of(sizes) for sizes in _sorted(product(*declared)) if not self._excluded(sizes))
         _raise(self._bucket_problems(declared, buckets))
         object.__setattr__(self, "_axes", axes)
-        object.__setattr__(self, "_smallest", _smallest(axes, allowed))
+        object.__setattr__(self, "_smallest", _smallest(axes, allowed, exact=self.exact))
         object.__setattr__(self, "_buckets", buckets)
         object.__setattr__(self, "_programs", len(allowed))
         if self.largest is not None and self.programs > MAX_BUCKETS:
@@ -106,7 +108,7 @@ class Catalogue:
             )
 
     def _bucket_problems(self, declared: tuple[tuple[int, ...], ...], buckets: tuple[Bucket, ...]) -> list[str]:
-        every = [dict(zip(("batch", *self.names), sizes, strict=True)) for sizes in product(*declared)]
+        every = [dict(zip(self._named, sizes, strict=True)) for sizes in product(*declared)]
         problems = [
             f"catalogue.exclude: {each} excludes nothing, allowed is what matches a declared shape"
             for each in self.exclude
@@ -124,8 +126,17 @@ class Catalogue:
         return problems
 
     def _excluded(self, sizes: Sequence[int]) -> bool:
-        named = dict(zip(("batch", *self.names), sizes, strict=True))
+        named = dict(zip(self._named, sizes, strict=True))
         return any(each.covers(named) for each in self.exclude)
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """Of the batch and of each size; a dimension that nobody named has none."""
+        return ("batch", *(self.names or ("",)))
+
+    def sizes(self, named: Mapping[str, int]) -> tuple[int, ...]:
+        """What stands in a bucket for these sizes of the dimensions."""
+        return tuple(named[name] for name in self.names) or (1,)
 
     @property
     def max_rows(self) -> int:
@@ -158,7 +169,9 @@ class Catalogue:
         """The bucket with the fewest cells for ``rows`` inputs of at most these sizes, or why there is none."""
         where = tuple(bisect_left(axis, need) for axis, need in zip(self._axes, (rows, *sizes), strict=True))
         found = self._smallest.get(where)
-        return self._outside(self._request(rows, sizes)) if found is None else found
+        if found is None or (self.exact and found.sizes != sizes):
+            return self._outside(self._request(rows, sizes))
+        return found
 
     def refuse_rows(self, rows: int) -> ShapeNotServed | None:
         """Why ``rows`` texts are too many, whatever their length; None when they are not."""
@@ -169,24 +182,30 @@ class Catalogue:
         return self._outside(f"a text of at least {at_least} tokens") if at_least > self.max_length else None
 
     def _request(self, rows: int, sizes: Sequence[int]) -> str:
-        if self.names == TEXT:
+        if self.names == TEXT and not self.exact:
             return f"{rows} rows of up to {sizes[0]} tokens"
-        return f"{rows} rows of {', '.join(f'{name} {size}' for name, size in zip(self.names, sizes, strict=True))}"
+        return f"{rows} rows{self._each(sizes)}"
+
+    def _each(self, sizes: Sequence[int]) -> str:
+        named = [f"{name} {size}" for name, size in zip(self.names, sizes, strict=False)]
+        return f" of {', '.join(named)}" if named else ""
 
     def _outside(self, got: str) -> ShapeNotServed:
-        if self.names == TEXT:
+        if self.names == TEXT and not self.exact:
             limit = f"{self.max_rows} rows of at most {self.max_length} tokens"
+        elif self.exact:
+            limit = f"{self.max_rows} rows of exactly the declared sizes"
         else:
-            tops = zip(self.names, (self.lengths, *self.more), strict=True)
-            limit = f"{self.max_rows} rows of at most {', '.join(f'{name} {sizes[-1]}' for name, sizes in tops)}"
+            limit = f"{self.max_rows} rows{self._each([sizes[-1] for sizes in (self.lengths, *self.more)])}"
         return ShapeNotServed(
-            f"input: got {got}, this server takes at most {limit} (catalogue {self}); nothing is truncated",
+            f"input: got {got}, this server takes at most {limit} (catalogue {self}); nothing is "
+            f"{'padded or ' if self.exact else ''}truncated",
             param="input",
         )
 
     def __str__(self) -> str:
-        dimensions = zip(("batch", *self.names), (self.batches, self.lengths, *self.more), strict=True)
-        declared = " x ".join(f"{name} {','.join(map(str, sizes))}" for name, sizes in dimensions)
+        dimensions = zip(self._named, (self.batches, self.lengths, *self.more), strict=True)
+        declared = " x ".join(f"{name} {','.join(map(str, sizes))}" for name, sizes in dimensions if name)
         without = f" without {'; '.join(map(str, self.exclude))}" if self.exclude else ""
         undeclared = "" if self.largest is None else f", undeclared up to {self.largest}"
         return declared + without + undeclared
@@ -234,9 +253,10 @@ def _sorted(every: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _smallest(
-    axes: Sequence[Sequence[int]], allowed: Mapping[tuple[int, ...], Bucket]
+    axes: Sequence[Sequence[int]], allowed: Mapping[tuple[int, ...], Bucket], *, exact: bool
 ) -> dict[tuple[int, ...], Bucket]:
-    """For each position the allowed bucket with the fewest cells that is at least as large in every dimension.
+    """For each position the allowed bucket with the fewest cells that is at least as large in every dimension, where
+    ``exact`` in the batch alone.
 
     From the far corner: what is at least as large as a position is the position itself, or at least as large as one
     of its next neighbours.
@@ -246,7 +266,7 @@ def _smallest(
         if where in allowed:
             found[where] = allowed[where]
             continue
-        following = [(*where[:at], where[at] + 1, *where[at + 1 :]) for at in range(len(where))]
+        following = [(*where[:at], where[at] + 1, *where[at + 1 :]) for at in range(1 if exact else len(where))]
         larger = [found[each] for each in following if each in found]
         if larger:
             found[where] = min(larger, key=lambda bucket: (bucket.cells, bucket.sizes))

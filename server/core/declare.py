@@ -5,6 +5,8 @@ length: {powers_of_two: {from: 16, to: 256}}      16, 32, 64, 128, 256
 width: {multiples: {of: 32, to: 128}}             32, 64, 96, 128 (``from`` names a later first one)
 exclude:
   - {batch: 8, length: {from: 128}}               both: batch 8 with a length of 128 or more
+
+A model whose inputs have no variable dimension but the batch has a catalogue of batch alone.
 """
 
 import re
@@ -30,9 +32,9 @@ def catalogue_of(given: object) -> Catalogue:
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             problems.append(f"catalogue: got dimension {name!r}, allowed are names of lower-case letters, digits and _")
-    if not 1 <= len(names) <= MAX_DIMENSIONS:
+    if len(names) > MAX_DIMENSIONS:
         problems.append(
-            f"catalogue: got {len(names)} named dimensions beside batch, allowed are 1 to {MAX_DIMENSIONS}, "
+            f"catalogue: got {len(names)} named dimensions beside batch, allowed are up to {MAX_DIMENSIONS}, "
             "such as length, or height and width"
         )
     if "batch" not in given:
@@ -41,19 +43,14 @@ def catalogue_of(given: object) -> Catalogue:
     exclude = _exclusions(given.get("exclude", []), ("batch", *names), problems)
     if problems:
         raise CatalogueRefused(problems)
-    first, *others = names
-    return Catalogue(
-        batches=sizes["batch"],
-        lengths=sizes[first],
-        names=tuple(names),
-        more=tuple(sizes[name] for name in others),
-        exclude=exclude,
-    )
+    first, *others = [sizes[name] for name in names] or [(1,)]
+    return Catalogue(batches=sizes["batch"], lengths=first, names=tuple(names), more=tuple(others), exclude=exclude)
 
 
 def document_of(catalogue: Catalogue) -> dict[str, Any]:
     """The section that gives this catalogue again, sizes as lists."""
-    sizes = zip(catalogue.names, (catalogue.lengths, *catalogue.more), strict=True)
+    # Without names there is one size more, which is 1.
+    sizes = zip(catalogue.names, (catalogue.lengths, *catalogue.more), strict=False)
     section: dict[str, Any] = {"batch": list(catalogue.batches)} | {name: list(each) for name, each in sizes}
     if catalogue.exclude:
         section["exclude"] = [{name: _span(low, high) for name, low, high in each.bounds} for each in catalogue.exclude]

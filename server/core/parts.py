@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from server.core.tensors import Raw, Rows, TensorRows, Tensors, joined
 from server.core.types import TokenRows, last_kept
 
 
@@ -10,32 +11,46 @@ from server.core.types import TokenRows, last_kept
 class Part:
     """Some rows of a request; ``places`` are where they stand in it."""
 
-    tokens: TokenRows
+    rows: Rows
     places: tuple[int, ...]
 
 
-def cut(tokens: TokenRows, rows_of: Callable[[int], int]) -> tuple[Part, ...]:
-    """Parts of at most ``rows_of(width)`` rows, ``width`` being that of the part's longest row.
+def cut(rows: Rows, rows_of: Callable[[tuple[int, ...]], int]) -> tuple[Part, ...]:
+    """Parts of at most ``rows_of(sizes)`` rows, ``sizes`` being those of the part.
 
-    Rows of like length go together, the longest first, so that little is padding.
+    Tokens of like length go together, the longest first, so that little is padding.
     """
+    return _tokens(rows, rows_of) if isinstance(rows, TokenRows) else _tensors(rows, rows_of(rows.sizes))
+
+
+def join(parts: Sequence[Part], shares: Sequence[Tensors]) -> dict[str, Raw]:
+    """The rows of all parts in the order of the request."""
+    return {name: _in_order(parts, [share[name] for share in shares]) for name in shares[0]}
+
+
+def _in_order(parts: Sequence[Part], shares: Sequence[Raw]) -> Raw:
+    rows: dict[int, Raw] = {}
+    for part, share in zip(parts, shares, strict=True):
+        for index, place in enumerate(part.places):
+            rows[place] = share.rows(index, index + 1)
+    return joined([rows[place] for place in range(len(rows))])
+
+
+def _tensors(rows: TensorRows, most: int) -> tuple[Part, ...]:
+    starts = range(0, rows.count, most)
+    ends = [min(start + most, rows.count) for start in starts]
+    return tuple(Part(rows.rows(start, end), tuple(range(start, end))) for start, end in zip(starts, ends, strict=True))
+
+
+def _tokens(tokens: TokenRows, rows_of: Callable[[tuple[int, ...]], int]) -> tuple[Part, ...]:
     widths = [len(row) for row in tokens.ids] if tokens.masks is None else [last_kept(mask) for mask in tokens.masks]
     order = sorted(range(tokens.count), key=lambda place: -widths[place])
     parts: list[Part] = []
     while order:
-        rows = rows_of(widths[order[0]])
+        rows = rows_of((widths[order[0]],))
         parts.append(_part(tokens, tuple(order[:rows])))
         order = order[rows:]
     return tuple(parts)
-
-
-def join(parts: Sequence[Part], shares: Sequence[bytes], row_bytes: int) -> bytes:
-    """The rows of all parts in the order of the request."""
-    rows: dict[int, bytes] = {}
-    for part, share in zip(parts, shares, strict=True):
-        for index, place in enumerate(part.places):
-            rows[place] = share[index * row_bytes : (index + 1) * row_bytes]
-    return b"".join(rows[place] for place in range(len(rows)))
 
 
 def _part(tokens: TokenRows, places: tuple[int, ...]) -> Part:

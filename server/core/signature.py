@@ -10,6 +10,7 @@ Datatype = Literal[
 ]  # fmt: skip
 Task = Literal["embedding", "classification", "tensors"]
 Scores = Literal["none", "softmax", "sigmoid"]
+Padding = Literal["none", "zeros"]
 
 BYTES_EACH: Final[Mapping[Datatype, int]] = {
     "BOOL": 1, "INT8": 1, "INT16": 2, "INT32": 4, "INT64": 8, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UINT64": 8,
@@ -20,15 +21,20 @@ FLOATS: Final = frozenset[Datatype]({"FP16", "BF16", "FP32", "FP64"})
 VARIABLE: Final = -1
 IDS: Final = "input_ids"
 MASK: Final = "attention_mask"
+LENGTH: Final = "length"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One named input or output. ``shape`` marks a variable dimension with -1; the first one is the batch."""
+    """One named input or output. ``shape`` marks a variable dimension with -1; the first one is the batch.
+
+    ``named``: which of the catalogue's dimensions the variable ones after the batch are, in order. Empty: not said.
+    """
 
     name: str
     datatype: Datatype
     shape: tuple[int, ...]
+    named: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -41,9 +47,24 @@ class TensorSpec:
             raise ValueError(
                 f"{self.name}.shape: got {list(self.shape)}, allowed are -1 and positive sizes, at least one"
             )
+        if self.named and len(self.named) != self.variable:
+            raise ValueError(
+                f"{self.name}.shape: got {self.spelt}, allowed are names for all dimensions of no fixed size"
+            )
 
     def __str__(self) -> str:
         return f"{self.name} {self.datatype}{list(self.shape)}"
+
+    @property
+    def variable(self) -> int:
+        """How many dimensions after the batch have no fixed size."""
+        return self.shape[1:].count(VARIABLE)
+
+    @property
+    def spelt(self) -> list[int | str]:
+        """The shape with the names of its dimensions."""
+        names = iter(self.named)
+        return [self.shape[0], *(next(names, size) if size == VARIABLE else size for size in self.shape[1:])]
 
     @property
     def row(self) -> int:
@@ -62,6 +83,7 @@ class ModelSignature:
 
     ``labels`` name the last dimension of a classification's first output, in order. Its numbers are logits: ``scores``
     says what a client is to apply to them; the server applies nothing. ``about`` is the output contract in words.
+    ``padding``: what may be appended to a variable dimension without changing an answer. Tokens have their mask for it.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -70,6 +92,7 @@ class ModelSignature:
     labels: tuple[str, ...] = ()
     scores: Scores = "none"
     about: str = ""
+    padding: Padding = "none"
 
     def __post_init__(self) -> None:
         for name, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
@@ -90,6 +113,10 @@ class ModelSignature:
         )
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.outputs)
+
+    @property
     def rows_of_floats(self) -> bool:
         """Whether its one output is a row of numbers for each row asked."""
         return (
@@ -105,8 +132,8 @@ def of_tokens(
 ) -> ModelSignature:
     """A model that is asked with token ids and their mask."""
     inputs = (
-        TensorSpec(IDS, "INT64", (VARIABLE, VARIABLE)),
-        TensorSpec(MASK, "INT64", (VARIABLE, VARIABLE)),
+        TensorSpec(IDS, "INT64", (VARIABLE, VARIABLE), (LENGTH,)),
+        TensorSpec(MASK, "INT64", (VARIABLE, VARIABLE), (LENGTH,)),
     )
     return ModelSignature(inputs, (output,), task, labels, scores, about)
 

@@ -33,7 +33,8 @@ ModelFormat = Literal["sentence-transformers", "sequence-classification", "torch
 class Bucket:
     """One compiled shape: ``batch`` rows of ``length`` tokens.
 
-    ``length`` is the size of the first dimension that the catalogue names, ``more`` are those of the others.
+    ``length`` is the size of the first dimension that the catalogue names, ``more`` are those of the others. Where it
+    names none, ``length`` is 1.
     """
 
     batch: int
@@ -162,6 +163,11 @@ class TokenRows:
         return max(last_kept(mask) for mask in self.masks)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """What it needs of the catalogue's one dimension."""
+        return (self.width,)
+
+    @property
     def tokens(self) -> int:
         """Tokens that count, over all rows."""
         if self.masks is None:
@@ -191,7 +197,9 @@ def last_kept(mask: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the worker loaded. ``revision`` is the digest of the weights, ``dim`` the numbers of a row of the output."""
+    """What the worker loaded. ``revision`` is the digest of the weights, ``dim`` the numbers of a row of the output, 0
+    where it is no such row; ``vocabulary`` and ``max_length`` are 0 for a model that takes no tokens.
+    """
 
     revision: str
     vocabulary: int

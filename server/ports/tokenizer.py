@@ -5,6 +5,11 @@ from typing import Protocol
 
 
 class Tokenizer(Protocol):
+    @property
+    def loaded(self) -> bool:
+        """Whether there is one: a model that is asked with its own tensors needs none."""
+        ...
+
     async def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text with the model's special tokens; nothing is truncated or padded."""
         ...

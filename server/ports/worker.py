@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from server.core.catalog import TEXT
+from server.core.tensors import Raw
 from server.core.types import Bucket, BucketTiming, DeviceKind, DtypeName, EngineFacts, MatmulPrecision, ModelFormat
 from server.core.warmup import StabilityRule
 
@@ -25,7 +27,7 @@ class Start:
 
     ``buckets`` are the declared ones, to be warmed. ``lenient`` None is strict: after them nothing compiles any more.
     ``parallel``: programs may be compiled side by side where the device can.
-    ``factory`` is module:function, for the format that is built by one.
+    ``factory`` is module:function, for the format that is built by one. ``dimensions`` name the sizes of a bucket.
     """
 
     model_path: str
@@ -44,16 +46,16 @@ class Start:
     parallel: bool = True
     model_format: ModelFormat = "sentence-transformers"
     factory: str | None = None
+    dimensions: tuple[str, ...] = TEXT
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One batch: int32 ids and mask, row-major [bucket.batch, bucket.length]."""
+    """One batch: every input of the signature, of the bucket's shape. Whole numbers may come narrower than declared."""
 
     number: int
     bucket: Bucket
-    ids: bytes
-    mask: bytes
+    inputs: dict[str, Raw]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,14 @@ class Warmed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Answer to a Run: float32 rows [bucket.batch, dim]; ``device_s`` ends with the copy to the host.
+    """Answer to a Run: every output, bucket.batch rows each; ``device_s`` ends with the copy to the host.
 
     ``compiles`` is how many programs this batch had built, from scratch or with the help of the compile cache on disk:
     both stall everybody. 0 is the promise of a warmed shape.
     """
 
     number: int
-    vectors: bytes
+    outputs: dict[str, Raw]
     device_s: float
     compiles: int
 

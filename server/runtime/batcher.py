@@ -4,12 +4,14 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from server.core.admission import Limits
-from server.core.batch import Batch, Lanes, Waiting, pad, split
+from server.core.batch import Batch, Lanes, Waiting
 from server.core.catalog import Catalogue
 from server.core.costs import Costs
+from server.core.padding import pad, split
+from server.core.tensors import Rows
 from server.core.types import (
     Bucket,
     BucketTiming,
@@ -18,7 +20,6 @@ from server.core.types import (
     NotReady,
     Refused,
     ShapeNotServed,
-    TokenRows,
 )
 from server.core.visit import Visit
 from server.ports.clock import Clock
@@ -26,7 +27,7 @@ from server.ports.telemetry import Telemetry
 from server.ports.worker import Finished, Run, RunFailed
 from server.runtime.deadline import until
 from server.runtime.places import Place, Places
-from server.runtime.vectors import Vectors
+from server.runtime.share import Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class _OnDevice:
 class _Asked:
     """One who waits in a lane or on the device."""
 
-    future: "asyncio.Future[Vectors]"
+    future: "asyncio.Future[Share]"
     visit: Visit
 
     def met(self, compiles: int, bucket: Bucket) -> None:
@@ -88,16 +89,15 @@ class Batcher:
         self._on_device: _OnDevice | None = None
         self._ticket = 0
         self._runs = 0
-        self._dim = 0
         self._closed: str | None = "not open yet"
 
     def running_s(self, now: float) -> float:
         """How long the batch on the device has been there; 0 when the device is idle."""
         return 0.0 if self._on_device is None else now - self._on_device.taken
 
-    def part_rows(self, width: int) -> int:
-        """How many rows a part of a request should have whose longest row has ``width`` tokens."""
-        return self._places.part_rows(width)
+    def part_rows(self, sizes: tuple[int, ...]) -> int:
+        """How many rows a part of a request should have whose rows need ``sizes``."""
+        return self._places.part_rows(sizes)
 
     @property
     def running(self) -> Bucket | None:
@@ -109,14 +109,15 @@ class Batcher:
         """Whether the batch on the device may be compiling: its shape has not run yet, and the engine compiles."""
         return self._compiled and self._on_device is not None and self._on_device.first
 
-    def open(self, dim: int, *, compiled: bool, timings: Sequence[BucketTiming] = ()) -> None:
+    def open(self, *, compiled: bool, exact: bool = False, timings: Sequence[BucketTiming] = ()) -> None:
         """A worker is warm: from now on batches are sent to it, and of undeclared shapes none has run there.
 
-        ``dim`` is the length of a vector, ``compiled`` whether the engine compiles. ``timings`` are the warm-up's: they
-        decide how large a batch should be, and how long the queue is.
+        ``compiled``: whether the engine compiles. ``exact``: see Catalogue. ``timings`` are the warm-up's: they decide
+        how large a batch should be, and how long the queue is.
         """
+        if exact != self._catalogue.exact:
+            self._catalogue = replace(self._catalogue, exact=exact)
         self._places.price(Costs(self._catalogue, timings))
-        self._dim = dim
         self._compiled = compiled
         self._ran = set(self._catalogue.buckets())
         self.reopen()
@@ -151,33 +152,33 @@ class Batcher:
             yield
 
     @contextmanager
-    def parted(self, tokens: TokenRows, visit: Visit) -> Iterator[Place]:
+    def parted(self, asked: Rows, visit: Visit) -> Iterator[Place]:
         """Admits a request that comes in parts, as a whole: none of them is refused for others that came in between.
 
         Each part is asked for with ``answer``, one after the other. It then stands behind those who came before it, so
         that a large request takes turns with small ones.
         """
-        bucket = self._check(tokens)
-        self._places.admit(tokens, bucket.length, visit, self._device_s())
-        with self._places.held(tokens.count, bucket.length) as place:
+        bucket = self._check(asked)
+        self._places.admit(asked, bucket.sizes, visit, self._device_s())
+        with self._places.held(asked.count, bucket.sizes) as place:
             yield place
 
-    async def answer(self, tokens: TokenRows, visit: Visit, place: Place | None = None) -> Vectors:
-        """Waits for the vectors of one request. Raises a Refused; cancelling takes the request out of its lane.
+    async def answer(self, rows: Rows, visit: Visit, place: Place | None = None) -> Share:
+        """Waits for the outputs of one request. Raises a Refused; cancelling takes the request out of its lane.
 
         ``place``: it is a part of the request that holds this. Whichever way it ends, ``visit`` tells the compiles of
         its own batch, and of those that were on the device while it waited. Who leaves while one may be running counts
         that as one, which is the least that it is.
         """
-        bucket = self._check(tokens)
+        bucket = self._check(rows)
         if place is None:
-            self._places.admit(tokens, bucket.length, visit, self._device_s())
+            self._places.admit(rows, bucket.sizes, visit, self._device_s())
         else:
-            self._places.give(place, tokens.count)
+            self._places.give(place, rows.count)
         self._ticket += 1
         ticket = self._ticket
         asked = self._asked[ticket] = _Asked(asyncio.get_running_loop().create_future(), visit)
-        self._lanes.add(Waiting(ticket, tokens, bucket.length, visit.arrived, visit.deadline))
+        self._lanes.add(Waiting(ticket, rows, bucket.sizes, visit.arrived, visit.deadline))
         self._pump()
         try:
             async with until(visit.deadline, self._clock, lambda: "queue" if self._lanes.stands(ticket) else "device"):
@@ -198,7 +199,7 @@ class Batcher:
                 self._places.tell()
 
     def finished(self, event: Finished) -> Landed | None:
-        """A batch's vectors arrived. None: it is not the one on the device."""
+        """A batch's outputs arrived. None: it is not the one on the device."""
         done = self._take_off(event)
         if done is None:
             return None
@@ -208,12 +209,12 @@ class Batcher:
             self._places.learn(bucket, batch_s)
         self._ran.add(bucket)
         self._telemetry.batch_done(batch, batch_s=batch_s, device_s=event.device_s, compiles=event.compiles)
-        shares = split(event.vectors, [member.tokens.count for member in batch.members], self._dim)
+        shares = split(event.outputs, [member.asked.count for member in batch.members])
         for member, share in zip(batch.members, shares, strict=True):
             asked = self._asked.pop(member.ticket, None)
             if asked is not None and not asked.future.done():
                 queue_s = max(0.0, done.taken - member.arrived)
-                asked.future.set_result(Vectors(share, bucket, queue_s, batch_s, event.device_s))
+                asked.future.set_result(Share(share, bucket, queue_s, batch_s, event.device_s))
         self._pump()
         return Landed(batch, batch_s, done.first)
 
@@ -237,11 +238,11 @@ class Batcher:
         if self._closed is not None:
             raise NotReady(self._closed)
 
-    def _check(self, tokens: TokenRows) -> Bucket:
+    def _check(self, asked: Rows) -> Bucket:
         """Where the request belongs, of one that comes in parts its largest possible part. Raises a Refused."""
         self._check_open()
-        rows = tokens.count if tokens.count <= self._catalogue.max_rows else self._catalogue.full_rows
-        bucket = self._catalogue.fit(rows, tokens.width)
+        rows = asked.count if asked.count <= self._catalogue.max_rows else self._catalogue.full_rows
+        bucket = self._catalogue.fit(rows, *asked.sizes)
         if isinstance(bucket, ShapeNotServed):
             raise bucket
         if self._lanes.refuses(bucket):
@@ -297,8 +298,7 @@ class Batcher:
                 if self.may_compile:
                     # Who is leaving in this very turn of the loop has no part in what begins now.
                     self._asked = {ticket: each for ticket, each in self._asked.items() if not each.future.done()}
-                ids, mask = pad(turn.batch)
-                self._send(Run(self._runs, turn.batch.bucket, ids, mask))
+                self._send(Run(self._runs, turn.batch.bucket, pad(turn.batch)))
         self._places.tell()
 
 

@@ -7,7 +7,8 @@ from server.core.admission import Ask, Limits, Load, admit
 from server.core.batch import Lanes
 from server.core.catalog import Catalogue
 from server.core.costs import Costs
-from server.core.types import Bucket, ShapeNotServed, TokenRows
+from server.core.tensors import Rows
+from server.core.types import Bucket, ShapeNotServed
 from server.core.visit import Visit
 from server.ports.clock import Clock
 
@@ -43,13 +44,14 @@ class Places:
         return self._lanes.rows + sum(place.rows for place in self._held)
 
     def price(self, costs: Costs) -> None:
+        self._catalogue = costs.catalogue
         self._costs = costs
         self._lanes.price(costs)
 
-    def part_rows(self, width: int) -> int:
+    def part_rows(self, sizes: tuple[int, ...]) -> int:
         """See Batcher."""
-        bucket = self._catalogue.fit(1, width)
-        return self._catalogue.full_rows if isinstance(bucket, ShapeNotServed) else self._costs.part_rows(bucket.length)
+        bucket = self._catalogue.fit(1, *sizes)
+        return self._catalogue.full_rows if isinstance(bucket, ShapeNotServed) else self._costs.part_rows(bucket.sizes)
 
     def learn(self, bucket: Bucket, seconds: float) -> None:
         """A batch took ``seconds``: the device may be slower under load than it was in the warm-up."""
@@ -66,18 +68,18 @@ class Places:
         """Of a request whose tokens are not known yet. Raises QueueFull or DeadlinePassed."""
         self._admit(Ask(rows, 0.0, self._time_left(visit), visit.shadow), Load(self.rows, 0.0, device_s))
 
-    def admit(self, tokens: TokenRows, length: int, visit: Visit, device_s: float) -> None:
+    def admit(self, asked: Rows, sizes: tuple[int, ...], visit: Visit, device_s: float) -> None:
         """Raises QueueFull or DeadlinePassed."""
-        rows = tokens.count
+        rows = asked.count
         first = min(rows, self._catalogue.full_rows)
-        ahead_s = (self._lanes.ahead_s(first, length) + sum(place.seconds for place in self._held)) * self._pace
-        own_s = self._costs.work(rows, length) * self._pace
+        ahead_s = (self._lanes.ahead_s(first, sizes) + sum(place.seconds for place in self._held)) * self._pace
+        own_s = self._costs.work(rows, sizes) * self._pace
         self._admit(Ask(rows, own_s, self._time_left(visit), visit.shadow), Load(self.rows, ahead_s, device_s))
 
     @contextmanager
-    def held(self, rows: int, length: int | None = None) -> Iterator[Place]:
+    def held(self, rows: int, sizes: tuple[int, ...] | None = None) -> Iterator[Place]:
         """Counts as waiting until the block ends, or until ``give`` moved it into a lane."""
-        place = Place(rows, 0.0 if length is None else self._costs.work(rows, length))
+        place = Place(rows, 0.0 if sizes is None else self._costs.work(rows, sizes))
         self._held.add(place)
         self.tell()
         try:

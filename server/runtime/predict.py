@@ -1,11 +1,13 @@
-"""From texts or token ids to vectors: check, tokenise, wait for the batch."""
+"""From texts, token ids or tensors to outputs: check, tokenise, wait for the batch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from server.core.catalog import Catalogue
+from server.core.catalog import TEXT, Catalogue
 from server.core.lifecycle import Life
+from server.core.padding import shortened, stretched
 from server.core.parts import cut
+from server.core.tensors import Rows, TensorRows, Tensors
 from server.core.types import (
     BadRequest,
     Bucket,
@@ -20,16 +22,15 @@ from server.ports.clock import Clock
 from server.ports.tokenizer import Tokenizer
 from server.runtime.batcher import Batcher
 from server.runtime.deadline import until
-from server.runtime.vectors import Vectors, together
+from server.runtime.share import Share, together
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Float32 rows [rows, dim] and where the time went (seconds). ``tokens`` counts special tokens too."""
+    """The outputs of all rows, and where the time went (seconds). ``tokens`` counts special tokens too."""
 
-    data: bytes
+    outputs: Tensors
     rows: int
-    dim: int
     tokens: int
     bucket: Bucket
     queue_s: float
@@ -62,6 +63,16 @@ class Predictor:
         self._clock = clock
         self._max_rows = max(max_rows, catalogue.max_rows)
 
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Those of the catalogue, in its order."""
+        return self._catalogue.names
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether there is a tokenizer."""
+        return self._tokenizer.loaded
+
     def check_serving(self) -> EngineFacts:
         """The engine's facts, or NotReady with the state's sentence."""
         life, facts = self._life(), self._facts()
@@ -75,8 +86,11 @@ class Predictor:
             raise ModelNotFound(f"{param}: got {name!r}, this server serves {self._model!r}", param=param)
 
     async def texts(self, texts: Sequence[str], visit: Visit) -> Prediction:
-        """Vectors of texts. Raises a Refused; what cannot be served is not tokenised first."""
-        self.check_serving()
+        """Outputs for texts. Raises a Refused; what cannot be served is not tokenised first."""
+        if not self.check_serving().signature.takes_tokens or not self.reads_text:
+            raise BadRequest(
+                "input: got text, this model has no tokenizer for it, allowed are its own inputs", param="input"
+            )
         self._check_texts(texts)
         with self._batcher.reserved(len(texts), visit):
             async with until(visit.deadline, self._clock, lambda: "tokenise"):
@@ -84,44 +98,60 @@ class Predictor:
         return await self.tokens(TokenRows(ids), visit)
 
     async def tokens(self, tokens: TokenRows, visit: Visit) -> Prediction:
-        """Vectors of ready-made token ids. Raises a Refused."""
+        """Outputs for ready-made token ids. Raises a Refused."""
         facts = self.check_serving()
-        self._check_shape(tokens)
+        self._fit(tokens)
         tokens.check_vocabulary(facts.vocabulary)
-        if tokens.count <= self._catalogue.max_rows:
-            vectors = await self._batcher.answer(tokens, visit)
+        return await self._predict(tokens, visit)
+
+    async def tensors(self, rows: TensorRows, visit: Visit) -> Prediction:
+        """Outputs for the inputs of a model that takes no tokens. Raises a Refused."""
+        signature = self.check_serving().signature
+        self._check_rows(rows.count)
+        if signature.padding == "none":
+            return await self._predict(rows, visit)
+        names = self._catalogue.names
+        padded = stretched(rows, signature, names, self._fit(rows).sizes)
+        prediction = await self._predict(padded, visit)
+        return replace(prediction, outputs=shortened(prediction.outputs, signature, names, rows.sizes))
+
+    async def _predict(self, rows: Rows, visit: Visit) -> Prediction:
+        if rows.count <= self._catalogue.max_rows:
+            share = await self._batcher.answer(rows, visit)
         else:
-            vectors = await self._in_parts(tokens, visit, facts.dim)
+            share = await self._in_parts(rows, visit)
         return Prediction(
-            data=vectors.data,
-            rows=tokens.count,
-            dim=facts.dim,
-            tokens=tokens.tokens,
-            bucket=vectors.bucket,
-            queue_s=vectors.queue_s,
-            batch_s=vectors.batch_s,
-            device_s=vectors.device_s,
+            outputs=share.outputs,
+            rows=rows.count,
+            tokens=rows.tokens,
+            bucket=share.bucket,
+            queue_s=share.queue_s,
+            batch_s=share.batch_s,
+            device_s=share.device_s,
         )
 
-    async def _in_parts(self, tokens: TokenRows, visit: Visit, dim: int) -> Vectors:
+    async def _in_parts(self, rows: Rows, visit: Visit) -> Share:
         """One answer, or the first failure of a part."""
-        with self._batcher.parted(tokens, visit) as place:
-            parts = cut(tokens, self._batcher.part_rows)
-            answers = [await self._batcher.answer(part.tokens, visit, place) for part in parts]
-        return together(parts, answers, dim)
+        with self._batcher.parted(rows, visit) as place:
+            parts = cut(rows, self._batcher.part_rows)
+            answers = [await self._batcher.answer(part.rows, visit, place) for part in parts]
+        return together(parts, answers)
 
-    def _check_shape(self, tokens: TokenRows) -> None:
-        self._check_rows(tokens.count)
+    def _fit(self, rows: Rows) -> Bucket:
+        """Where the request belongs, were it alone. Raises ShapeNotServed."""
+        self._check_rows(rows.count)
         # Of a request that comes in parts no shape is its own; its longest row must fit.
-        bucket = self._catalogue.fit(min(tokens.count, self._catalogue.max_rows), tokens.width)
+        bucket = self._catalogue.fit(min(rows.count, self._catalogue.max_rows), *rows.sizes)
         if isinstance(bucket, ShapeNotServed):
             raise bucket
+        return bucket
 
     def _check_rows(self, rows: int) -> None:
         if rows > self._max_rows:
+            each = f" of at most {self._catalogue.max_length} tokens" if self._catalogue.names == TEXT else ""
             raise ShapeNotServed(
-                f"input: got {rows} rows, this server takes at most {self._max_rows} rows of at most "
-                f"{self._catalogue.max_length} tokens (catalogue {self._catalogue}); nothing is truncated",
+                f"input: got {rows} rows, this server takes at most {self._max_rows} rows{each} "
+                f"(catalogue {self._catalogue}); nothing is truncated",
                 param="input",
             )
 

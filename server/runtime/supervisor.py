@@ -249,7 +249,9 @@ class Supervisor:
         assert self.facts is not None, "the worker reports its facts before it warms"
         self._step(Event.WARMED)
         self._ready_at = self._heard
-        self._batcher.open(self.facts.dim, compiled=self.facts.compiled, timings=self.life.warmed)
+        self._batcher.open(
+            compiled=self.facts.compiled, exact=not self.facts.signature.takes_tokens, timings=self.life.warmed
+        )
         self._log.info("ready", after_s=round(self._heard - self._spawned, 3), summary=self.life.summary)
 
     def _step(self, event: Event, reason: str = "") -> None:

@@ -83,13 +83,12 @@ def _metadata(view: DataView) -> ModelMetadata:
     if identity is None or facts is None:
         raise view.not_ready()
     signature = facts.signature
-    output = signature.outputs[0]
     return ModelMetadata(
         name=view.model,
         versions=[view.model_version()],
         platform="pytorch",
-        inputs=oip.inputs(),
-        outputs=[TensorMetadata(output.name, "FP32", list(output.shape))],
+        inputs=oip.inputs(signature, texts=view.predictor.reads_text),
+        outputs=[TensorMetadata(spec.name, spec.datatype, list(spec.shape)) for spec in signature.outputs],
         parameters={
             **msgspec.structs.asdict(identity),
             "identity_digest": identity.digest(),
@@ -97,5 +96,7 @@ def _metadata(view: DataView) -> ModelMetadata:
             "labels": list(signature.labels),
             "scores": signature.scores,
             "output": signature.about,
+            "shapes": {spec.name: spec.spelt for spec in (*signature.inputs, *signature.outputs)},
+            "padding": "mask" if signature.takes_tokens else signature.padding,
         },
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from server.adapters.asgi.answers import JSON
+from server.adapters.asgi.answers import JSON, MAX_BODY
 from server.adapters.asgi.lingering import LingeringTransport
 from wire.errors import Reason, error_body
 
@@ -25,9 +25,10 @@ class _Refused(Exception):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """``max_connections`` is set by ``bounded``."""
+    """``max_connections`` and ``bodies``, of MAX_BODY in the largest one, are set by ``bounded``."""
 
     max_connections = 0
+    bodies = 1.0
     transport: LingeringTransport
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -59,7 +60,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         if self._in_head and self._taken > MAX_HEAD:
             self._part(*_too_large())
-        elif self._taken > MAX_MESSAGE:
+        elif self._taken > MAX_MESSAGE * self.bodies:
             self.transport.close_now()
 
     def on_message_begin(self) -> None:
@@ -101,9 +102,10 @@ class BoundedConnection(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded(max_connections: int) -> type[BoundedConnection]:
+def bounded(max_connections: int, max_body: int = MAX_BODY) -> type[BoundedConnection]:
     """The protocol class for one port; uvicorn makes an object of it for each connection."""
-    return type("Connection", (BoundedConnection,), {"max_connections": max_connections})
+    bounds = {"max_connections": max_connections, "bodies": max(1.0, max_body / MAX_BODY)}
+    return type("Connection", (BoundedConnection,), bounds)
 
 
 def _too_large() -> tuple[int, Reason, str]:

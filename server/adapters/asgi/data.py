@@ -1,7 +1,7 @@
 """The data port: both inference protocols, and what about.py answers."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 from litestar import Litestar, Response, post
@@ -15,7 +15,8 @@ from server.adapters.asgi.answers import Content, answer_error
 from server.adapters.asgi.exchange import MAX_REQUEST_ID, AnyRequest
 from server.adapters.asgi.view import DataView
 from server.core.lifecycle import Life, State
-from server.core.types import Internal, TokenRows
+from server.core.tensors import Rows, TensorRows
+from server.core.types import BadRequest, Internal, TokenRows
 from server.core.visit import Visit
 from server.runtime.predict import Prediction
 from wire import framing, headers
@@ -62,24 +63,35 @@ async def _inferred(view: DataView, request: AnyRequest, model: str, version: st
     async def work(body: bytes, visit: Visit) -> tuple[Prediction, Content]:
         view.check_model(model, version)
         facts = view.predictor.check_serving()
-        question = oip.parse(body, request.headers.get(framing.HEADER), facts.signature.outputs[0].name)
+        question = oip.parse(body, request.headers.get(framing.HEADER), facts.signature, view.predictor.dimensions)
         if question.timeout_ms is not None:
             visit.within(question.timeout_ms)
-        prediction = await _predict(view, question.texts, question.tokens, visit)
+        prediction = await _predict(view, question.texts, question.rows, visit)
         return prediction, oip.render(prediction, view.model, view.model_version(), question)
 
     return await view.exchange.run(request, INFER, work, binary=True)
 
 
-async def _predict(view: DataView, texts: list[str] | None, tokens: TokenRows | None, visit: Visit) -> Prediction:
-    if tokens is not None:
-        prediction = await view.predictor.tokens(tokens, visit)
+async def _predict(view: DataView, texts: list[str] | None, rows: Rows | None, visit: Visit) -> Prediction:
+    if isinstance(rows, TokenRows):
+        prediction = await view.predictor.tokens(rows, visit)
+    elif isinstance(rows, TensorRows):
+        prediction = await view.predictor.tensors(rows, visit)
     else:
         prediction = await view.predictor.texts(texts or [], visit)
     # JSON has no NaN, and a client would take the null in its place for a number.
-    if not np.isfinite(np.frombuffer(prediction.data, dtype=np.float32)).all():
-        raise Internal("output: the device returned a value that is not finite")
+    for name, raw in prediction.outputs.items():
+        if not np.isfinite(raw.array()).all():
+            _blame(rows, name)
     return prediction
+
+
+def _blame(rows: Rows | None, output: str) -> NoReturn:
+    """Numbers that are not finite are an answer to such numbers, else an error of ours."""
+    for name, raw in rows.tensors.items() if isinstance(rows, TensorRows) else ():
+        if not np.isfinite(raw.array()).all():
+            raise BadRequest(f"inputs.{name}: got NaN or infinity, and so is {output}; allowed are numbers", param=name)
+    raise Internal(f"{output}: the device returned a value that is not finite")
 
 
 class _Farewell:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from litestar import Request, Response
 
-from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response
+from server.adapters.asgi.answers import MAX_BODY, Content, content_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
 from server.core.types import Bucket, DeadlinePassed, QueueFull
@@ -30,7 +30,9 @@ Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before."""
+    """Runs requests. ``body_s`` is the time that a caller has for its body of at most ``max_body`` bytes, ``last_call``
+    may end it before.
+    """
 
     identity: Callable[[], Identity | None]
     clock: Clock
@@ -38,6 +40,7 @@ class Exchange:
     access_log: AccessLog
     log: Log
     body_s: float = BODY_S
+    max_body: int = MAX_BODY
     last_call: LastCall = field(default_factory=LastCall)
 
     async def run(self, request: AnyRequest, route: str, work: Work, *, binary: bool = False) -> Response[bytes]:
@@ -68,9 +71,9 @@ class Exchange:
     async def _answer(
         self, request: AnyRequest, visit: Visit, work: Work, *, binary: bool
     ) -> tuple[Prediction, Content]:
-        coding = check_head(request, binary=binary)
+        coding = check_head(request, binary=binary, limit=self.max_body)
         async with self.last_call.heeded():
-            body = await read_body(request.receive, self.body_s, coding)
+            body = await read_body(request.receive, self.body_s, coding, limit=self.max_body)
         return await unless_gone(request.receive, work(body, visit))
 
     def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:

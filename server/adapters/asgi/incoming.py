@@ -33,9 +33,9 @@ class CallerGone(Exception):
     """The connection was closed by the other side: there is nobody to answer."""
 
 
-def check_head(request: Request[Any, Any, Any], *, binary: bool) -> Coding | None:
+def check_head(request: Request[Any, Any, Any], *, binary: bool, limit: int = MAX_BODY) -> Coding | None:
     """The content coding of the body. JSON is read, no content type at all counts as JSON; where ``binary``, also
-    tensors behind it, whose length the head says. Raises a Refused.
+    tensors behind it, whose length the head says. The body may have ``limit`` bytes. Raises a Refused.
     """
     framed = framing.HEADER in request.headers
     if framed and not binary:
@@ -49,8 +49,8 @@ def check_head(request: Request[Any, Any, Any], *, binary: bool) -> Coding | Non
     if kind not in allowed:
         raise UnsupportedMediaType(f"content-type: got {kind!r}, allowed is {' or '.join(allowed)}")
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > MAX_BODY:
-        raise _too_large()
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
     return _coding(request.headers.get("content-encoding", ""))
 
 
@@ -64,24 +64,24 @@ def _coding(named: str) -> Coding | None:
     raise UnsupportedMediaType(f"content-encoding: got {named!r}, allowed is one of identity, {', '.join(CODINGS)}")
 
 
-async def read_body(receive: Receive, within_s: float, coding: Coding | None = None) -> bytes:
-    """The whole body, decoded. What came and what is decoded of it are both bounded by MAX_BODY.
+async def read_body(receive: Receive, within_s: float, coding: Coding | None = None, *, limit: int = MAX_BODY) -> bytes:
+    """The whole body, decoded. What came and what is decoded of it are both bounded by ``limit``.
 
     Raises BodyTooLarge, BodyTooSlow, BadRequest, CallerGone.
     """
     if coding is None:
-        return await _read(receive, within_s, None)
-    decoder = Decoder(coding, MAX_BODY)
+        return await _read(receive, within_s, None, limit)
+    decoder = Decoder(coding, limit)
     try:
-        await _read(receive, within_s, decoder)
+        await _read(receive, within_s, decoder, limit)
         return decoder.whole()
     except TooLong:
-        raise _too_large() from None
+        raise _too_large(limit) from None
     except BadCoding as error:
         raise BadRequest(f"body: {error}", param="content-encoding") from error
 
 
-async def _read(receive: Receive, within_s: float, decoder: Decoder | None) -> bytes:
+async def _read(receive: Receive, within_s: float, decoder: Decoder | None, limit: int) -> bytes:
     """What came, unless a decoder took it."""
     body, came = bytearray(), 0
     try:
@@ -92,8 +92,8 @@ async def _read(receive: Receive, within_s: float, decoder: Decoder | None) -> b
                     raise CallerGone
                 piece = message.get("body", b"")
                 came += len(piece)
-                if came > MAX_BODY:
-                    raise _too_large()
+                if came > limit:
+                    raise _too_large(limit)
                 if decoder is None:
                     body += piece
                 else:
@@ -128,5 +128,5 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def _too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"body: larger than the {MAX_BODY} bytes that are allowed, decoded or not")
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"body: larger than the {limit} bytes that are allowed, decoded or not")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import uvicorn
 
+from server.adapters.asgi.answers import MAX_BODY
 from server.adapters.asgi.connection import bounded
 
 # Longer than a client's pool keeps a connection, so that it is the client who closes an idle one.
@@ -72,8 +73,16 @@ class UvicornListener:
     ``linger_s`` is how long open connections may still bring a request after the port was closed.
     """
 
-    def __init__(self, app: Any, bound: socket.socket, *, max_connections: int, linger_s: float = 0.0) -> None:
-        self._max_connections = max_connections
+    def __init__(
+        self,
+        app: Any,
+        bound: socket.socket,
+        *,
+        max_connections: int,
+        max_body: int = MAX_BODY,
+        linger_s: float = 0.0,
+    ) -> None:
+        self._protocol = bounded(max_connections, max_body)
         self._linger_s = linger_s
         self._app = app
         self._bound = bound
@@ -91,7 +100,7 @@ class UvicornListener:
             self._app,
             access_log=False,
             backlog=BACKLOG,
-            http=bounded(self._max_connections),
+            http=self._protocol,
             lifespan="off",
             log_config=None,
             proxy_headers=False,

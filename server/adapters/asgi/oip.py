@@ -1,5 +1,6 @@
-"""POST /v2/models/{model}/infer: bytes to a question, and vectors to bytes."""
+"""POST /v2/models/{model}/infer: bytes to a question, and outputs to bytes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -7,10 +8,12 @@ import msgspec
 import numpy as np
 import orjson
 
-from server.adapters.asgi import oip_tensors
+from server.adapters.asgi import oip_arrays, oip_tensors
 from server.adapters.asgi.answers import JSON, Content
 from server.adapters.asgi.decoding import decode
 from server.adapters.asgi.oip_tensors import FLOATS, INTEGERS, Tensor
+from server.core.signature import VARIABLE, ModelSignature, TensorSpec
+from server.core.tensors import Raw, Rows
 from server.core.types import BadRequest, TokenRows
 from server.runtime.predict import Prediction
 from wire import framing
@@ -35,65 +38,70 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A checked request; exactly one of ``texts`` and ``tokens`` is set. ``id`` is repeated in the answer.
+    """A checked request; exactly one of ``texts`` and ``rows`` is set. ``id`` is repeated in the answer, ``forms`` are
+    those of its outputs, in order.
 
     ``timeout_ms``: how long its caller waits, from arrival; None is for ever.
     """
 
     id: str | None
     texts: list[str] | None
-    tokens: TokenRows | None
-    form: Form
+    rows: Rows | None
+    forms: tuple[Form, ...]
     timeout_ms: float | None = None
 
 
-def inputs() -> list[TensorMetadata]:
-    """What a request may carry."""
-    return [
-        TensorMetadata("text", "BYTES", [-1]),
-        TensorMetadata("input_ids", "INT64", [-1, -1]),
-        TensorMetadata("attention_mask", "INT64", [-1, -1]),
-    ]
+def inputs(signature: ModelSignature, *, texts: bool) -> list[TensorMetadata]:
+    """What a request may carry; ``texts``: there is a tokenizer."""
+    own = [TensorMetadata(spec.name, spec.datatype, [VARIABLE, *spec.shape[1:]]) for spec in signature.inputs]
+    return [TensorMetadata("text", "BYTES", [-1]), *own] if signature.takes_tokens and texts else own
 
 
-def parse(body: bytes, framed: str | None, output: str) -> Question:
-    """``framed``: the header that says how much of the body is JSON; ``output``: the one that the model has.
+def parse(body: bytes, framed: str | None, signature: ModelSignature, dimensions: Sequence[str]) -> Question:
+    """``framed``: the header that says how much of the body is JSON; ``dimensions`` are the catalogue's.
 
     Raises BadRequest, naming the field.
     """
     head, binary = _parts(body, framed)
     request = decode(_decoder, head)
     timeout_ms = _check_parameters(request.parameters)
-    form = _form(request.parameters, request.outputs or [], output)
-    texts, tokens = _asked(oip_tensors.read(request.inputs, binary))
-    return Question(request.id, texts, tokens, form, timeout_ms)
+    forms = _forms(request.parameters, request.outputs or [], signature)
+    if signature.takes_tokens:
+        texts, rows = _asked(oip_tensors.read(request.inputs, binary))
+        return Question(request.id, texts, rows, forms, timeout_ms)
+    return Question(request.id, None, oip_arrays.read(request.inputs, binary, signature, dimensions), forms, timeout_ms)
 
 
 def render(prediction: Prediction, model: str, version: str, question: Question) -> Content:
     """The answer; its numbers are row-major."""
-    form = question.form
-    rows = np.frombuffer(prediction.data, dtype=np.float32)
-    values = narrowed(form.datatype, rows)
-    if not np.isfinite(values).all():
-        raise BadRequest(f"output_datatype: a number of the answer is beyond {form.datatype}", param="output_datatype")
-    output: dict[str, Any] = {
-        "name": form.output,
-        "shape": [prediction.rows, prediction.dim],
-        "datatype": form.datatype,
-    }
-    raw = b""
-    if form.binary:
-        raw = to_raw(form.datatype, values)
-        output["parameters"] = {framing.SIZE: len(raw)}
-    else:
-        output["data"] = values
-    answer: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": [output]}
+    outputs, raws = [], []
+    for form in question.forms:
+        output, raw = _rendered(prediction.outputs[form.output], form)
+        outputs.append(output)
+        raws.append(raw)
+    answer: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": outputs}
     if question.id is not None:
         answer["id"] = question.id
     head = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
-    if not form.binary:
+    if not any(form.binary for form in question.forms):
         return Content(head, JSON)
-    return Content(head + raw, framing.OCTETS, {framing.HEADER: str(len(head))})
+    return Content(head + b"".join(raws), framing.OCTETS, {framing.HEADER: str(len(head))})
+
+
+def _rendered(found: Raw, form: Form) -> tuple[dict[str, Any], bytes]:
+    """An output in the JSON, and the bytes that it has behind it."""
+    output: dict[str, Any] = {"name": form.output, "shape": found.shape, "datatype": form.datatype}
+    values = found.array().ravel()
+    if form.datatype != found.datatype:
+        values = narrowed(form.datatype, values.astype(np.float32, copy=False))
+        if not np.isfinite(values).all():
+            raise BadRequest(
+                f"output_datatype: a number of {form.output} is beyond {form.datatype}", param="output_datatype"
+            )
+    if not form.binary:
+        return {**output, "data": values}, b""
+    raw = found.data if form.datatype == found.datatype else to_raw(form.datatype, values)
+    return {**output, "parameters": {framing.SIZE: len(raw)}}, raw
 
 
 def _parts(body: bytes, framed: str | None) -> tuple[bytes, bytes]:
@@ -129,25 +137,37 @@ def _whole(parameters: Parameters, name: str) -> int:
     return value
 
 
-def _form(parameters: Parameters, outputs: list[RequestedOutput], name: str) -> Form:
+def _forms(parameters: Parameters, outputs: list[RequestedOutput], signature: ModelSignature) -> tuple[Form, ...]:
+    """Of the outputs that are asked for, or of all."""
     binary = _flag(parameters, "binary_data_output", False)
-    datatype = parameters.get("output_datatype", "FP32")
-    if datatype not in OUTPUT_DATATYPES:
+    wanted = parameters.get("output_datatype")
+    if wanted is not None and wanted not in OUTPUT_DATATYPES:
         raise BadRequest(
-            f"parameters.output_datatype: got {datatype!r}, allowed are {', '.join(OUTPUT_DATATYPES)}",
+            f"parameters.output_datatype: got {wanted!r}, allowed are {', '.join(OUTPUT_DATATYPES)}",
             param="output_datatype",
         )
+    specs = {spec.name: spec for spec in signature.outputs}
+    names = [output.name for output in outputs]
+    if not set(names) <= set(specs) or len(set(names)) < len(names):
+        raise BadRequest(
+            f"outputs: got {names[:4]}, allowed are {', '.join(map(repr, specs))}, each once", param="outputs"
+        )
     for output in outputs:
-        if output.name != name or len(outputs) > 1:
-            names = [each.name for each in outputs[:4]]
-            raise BadRequest(f"outputs: got {names}, allowed is {name!r}, once", param="outputs")
         for unsupported in ("classification", "shared_memory_region"):
             if output.parameters.get(unsupported):
                 raise BadRequest(
-                    f"outputs.{name}.parameters.{unsupported}: is not supported, leave it out", param="outputs"
+                    f"outputs.{output.name}.parameters.{unsupported}: is not supported, leave it out", param="outputs"
                 )
-        binary = _flag(output.parameters, "binary_data", binary)
-    return Form(name, binary, str(datatype))
+    asked = outputs or [RequestedOutput(name) for name in specs]
+    return tuple(
+        Form(each.name, _flag(each.parameters, "binary_data", binary), _datatype(specs[each.name], wanted))
+        for each in asked
+    )
+
+
+def _datatype(spec: TensorSpec, wanted: object) -> str:
+    """Whole numbers and booleans stay what they are."""
+    return spec.datatype if wanted is None or spec.datatype not in FLOATS else str(wanted)
 
 
 def _flag(parameters: Parameters, name: str, default: bool) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from server.core.types import BadRequest
 from wire import framing
 from wire.oip import InputTensor
-from wire.tensors import LAYOUTS, BadTensor, count_of, from_raw
+from wire.tensors import LAYOUTS, Array, BadTensor, count_of, from_raw, narrowed
 
 FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
 INTEGERS: Final = frozenset(name for name in LAYOUTS if "INT" in name)
@@ -35,36 +35,77 @@ class Tensor:
 
 def read(inputs: Sequence[InputTensor], binary: bytes) -> dict[str, Tensor]:
     """By name. ``binary`` is what follows the JSON. Raises BadRequest, naming the tensor."""
-    try:
-        raw = framing.pieces((each.parameters.get(framing.SIZE) for each in inputs), binary)
-    except framing.BadFrame as error:
-        raise BadRequest(f"inputs: {error}", param="inputs") from error
-    tensors = {each.name: _tensor(each, piece) for each, piece in zip(inputs, raw, strict=True)}
+    tensors = {each.name: _tensor(each, piece) for each, piece in _pieces(inputs, binary)}
     if len(tensors) != len(inputs):
         raise BadRequest("inputs: a name is given twice", param="inputs")
     return tensors
 
 
+def arrays(inputs: Sequence[InputTensor], binary: bytes) -> dict[str, Array]:
+    """As ``read``, in one array each: BF16 as float32. Numbers of the JSON must be within their datatype."""
+    return {each.name: _array(each, piece) for each, piece in _pieces(inputs, binary)}
+
+
+def _pieces(inputs: Sequence[InputTensor], binary: bytes) -> list[tuple[InputTensor, memoryview | None]]:
+    try:
+        raw = framing.pieces((each.parameters.get(framing.SIZE) for each in inputs), binary)
+    except framing.BadFrame as error:
+        raise BadRequest(f"inputs: {error}", param="inputs") from error
+    return list(zip(inputs, raw, strict=True))
+
+
 def _tensor(given: InputTensor, raw: memoryview | None) -> Tensor:
+    if raw is not None:
+        return Tensor(given.name, given.datatype, given.shape, _decoded(given, raw).ravel().tolist())
+    return Tensor(given.name, given.datatype, given.shape, _flat(given))
+
+
+def _array(given: InputTensor, raw: memoryview | None) -> Array:
+    if raw is not None:
+        return _decoded(given, raw)
+    # BF16 and FP32 alike: its own numbers are rounded where they are narrowed.
+    layout = np.dtype(np.float32) if given.datatype == "BF16" else LAYOUTS[given.datatype]
+    with np.errstate(over="ignore"):
+        values: Array = np.array(_flat(given), dtype=layout).reshape(given.shape)
+    values = narrowed(given.datatype, values) if given.datatype == "BF16" else values
+    if given.datatype in FLOATS and not np.isfinite(values).all():
+        raise BadRequest(
+            f"inputs.{given.name}.data: got a number beyond {given.datatype}, allowed are what it holds",
+            param=given.name,
+        )
+    return values
+
+
+def _decoded(given: InputTensor, raw: memoryview) -> Array:
+    where = _where(given, raw)
+    try:
+        return from_raw(given.datatype, given.shape, raw)
+    except BadTensor as error:
+        raise BadRequest(f"{where}: {error}", param=given.name) from error
+
+
+def _flat(given: InputTensor) -> list[Any]:
+    where = _where(given, None)
+    try:
+        count = count_of(given.datatype, given.shape)
+    except BadTensor as error:
+        raise BadRequest(f"{where}: {error}", param=given.name) from error
+    flat: list[Any] = []
+    _flatten(given.data or [], flat, max(1, len(given.shape)), where, given.name)
+    if len(flat) != count:
+        raise BadRequest(f"{where}.data: got {len(flat)} values for shape {given.shape}", param=given.name)
+    _check_kind(given, flat, where)
+    return flat
+
+
+def _where(given: InputTensor, raw: memoryview | None) -> str:
     where = f"inputs.{given.name[:100]}"
     if "shared_memory_region" in given.parameters:
         raise BadRequest(f"{where}: shared memory is not supported, send the data", param=given.name)
     if (given.data is None) == (raw is None):
         got = "neither" if raw is None else "both"
         raise BadRequest(f"{where}: got {got}, allowed is data or the parameter {framing.SIZE}", param=given.name)
-    try:
-        count = count_of(given.datatype, given.shape)
-        if raw is not None:
-            flat = from_raw(given.datatype, given.shape, raw).ravel().tolist()
-            return Tensor(given.name, given.datatype, given.shape, flat)
-    except BadTensor as error:
-        raise BadRequest(f"{where}: {error}", param=given.name) from error
-    flat = []
-    _flatten(given.data or [], flat, max(1, len(given.shape)), where, given.name)
-    if len(flat) != count:
-        raise BadRequest(f"{where}.data: got {len(flat)} values for shape {given.shape}", param=given.name)
-    _check_kind(given, flat, where)
-    return Tensor(given.name, given.datatype, given.shape, flat)
+    return where
 
 
 def _flatten(data: list[Any], into: list[Any], depth: int, where: str, name: str) -> None:

@@ -53,7 +53,8 @@ def _input(given: object) -> tuple[list[str] | None, TokenRows | None]:
 
 def render(prediction: Prediction, question: Question) -> Content:
     """The answer. ``check_dimensions`` has passed by then."""
-    rows = np.frombuffer(prediction.data, dtype=np.float32).reshape(prediction.rows, prediction.dim)
+    (output,) = prediction.outputs.values()
+    rows = output.array().astype(np.float32, copy=False)
     if question.dimensions is not None:
         rows = shorten(rows, question.dimensions)
     data = [
@@ -70,7 +71,13 @@ def render(prediction: Prediction, question: Question) -> Content:
 
 
 def check_task(signature: ModelSignature) -> None:
-    """Raises BadRequest for a classifier: its scores have the form of an embedding, and are none."""
+    """Raises BadRequest for a model that gives no embedding of texts. A classifier's scores have the form of one."""
+    if not (signature.takes_tokens and signature.rows_of_floats):
+        raise BadRequest(
+            f"model: takes {', '.join(spec.name for spec in signature.inputs)} and gives "
+            f"{', '.join(signature.output_names)}, allowed is the Open Inference path /v2/models/{{model}}/infer",
+            param="model",
+        )
     if signature.task == "classification":
         raise BadRequest(
             f"model: gives {signature.outputs[0].name} of {len(signature.labels)} labels and no embedding, allowed is "

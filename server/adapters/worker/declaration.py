@@ -4,13 +4,14 @@ An exported graph knows its tensors but not which token ids its table holds; a f
 checks no index, so a wrong vocabulary would give wrong answers: the file is required and has no defaults for it.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from server.adapters.worker.engine import EngineFailed
-from server.core.signature import ModelSignature, Scores, Task, TensorSpec
+from server.core.signature import LENGTH, VARIABLE, ModelSignature, Padding, Scores, Task, TensorSpec
 
 FILE: Final = "canary-model.json"
 
@@ -18,7 +19,7 @@ FILE: Final = "canary-model.json"
 class _Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     datatype: str
-    shape: list[int]
+    shape: list[int | str]
 
 
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,6 +31,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: list[str] = []
     scores: Scores = "none"
     about: str = ""
+    padding: Padding = "none"
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -45,13 +47,16 @@ def read_declaration(folder: Path) -> Declaration:
     path = folder / FILE
     try:
         document = msgspec.json.decode(path.read_bytes(), type=_Document)
-        signature = ModelSignature(
-            inputs=_specs(document.inputs),
-            outputs=_specs(document.outputs),
-            task=document.task,
-            labels=tuple(document.labels),
-            scores=document.scores,
-            about=document.about,
+        signature = _named(
+            ModelSignature(
+                inputs=_specs(document.inputs),
+                outputs=_specs(document.outputs),
+                task=document.task,
+                labels=tuple(document.labels),
+                scores=document.scores,
+                about=document.about,
+                padding=document.padding,
+            )
         )
     except (OSError, ValueError) as error:
         raise EngineFailed(f"model.path: {path} cannot be used: {error}") from error
@@ -65,4 +70,20 @@ def read_declaration(folder: Path) -> Declaration:
 
 
 def _specs(given: list[_Tensor]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(each.name, each.datatype, tuple(each.shape)) for each in given)  # type: ignore[arg-type]  # TensorSpec checks it
+    """A name in a shape is a dimension of the catalogue, of no fixed size."""
+    return tuple(
+        TensorSpec(
+            each.name,
+            each.datatype,  # type: ignore[arg-type]  # TensorSpec checks it
+            tuple(size if isinstance(size, int) else VARIABLE for size in each.shape),
+            tuple(size for size in each.shape if isinstance(size, str)),
+        )
+        for each in given
+    )
+
+
+def _named(signature: ModelSignature) -> ModelSignature:
+    """Of tokens the variable dimension is the length, whether or not the file says so."""
+    if not signature.takes_tokens or any(spec.named for spec in signature.inputs):
+        return signature
+    return replace(signature, inputs=tuple(replace(spec, named=(LENGTH,)) for spec in signature.inputs))

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from server.adapters.worker.engine import Ahead, Device, Model
+from server.core.signature import ModelSignature
 from server.core.types import DtypeName, MatmulPrecision
 
 Arrays = dict[str, NDArray[Any]]
@@ -41,13 +42,20 @@ class Engine:
         Each of these would otherwise be a program of its own: a view with an offset, a slice on the device, another
         grad mode.
         """
-        with torch.inference_mode():
-            given = [torch.from_numpy(inputs[spec.name]).to(self._torch_name) for spec in self.model.signature.inputs]
-            found = self.module(*given)
-            tensors = found if isinstance(found, tuple | list) else (found,)
-            return {
-                spec.name: _host(tensor) for spec, tensor in zip(self.model.signature.outputs, tensors, strict=True)
-            }
+        return called(self.module, self.model.signature, inputs, self._torch_name)
+
+
+def on_cpu(model: Model, inputs: Arrays) -> Arrays:
+    """What the model gives before it is placed."""
+    return called(model.module, model.signature, inputs, "cpu")
+
+
+def called(module: Any, signature: ModelSignature, inputs: Mapping[str, NDArray[Any]], torch_name: str) -> Arrays:
+    with torch.inference_mode():
+        given = [torch.from_numpy(inputs[spec.name]).to(torch_name) for spec in signature.inputs]
+        found = module(*given)
+        tensors = found if isinstance(found, tuple | list) else (found,)
+        return {spec.name: _host(tensor) for spec, tensor in zip(signature.outputs, tensors, strict=True)}
 
 
 def _host(tensor: torch.Tensor) -> NDArray[Any]:

@@ -7,6 +7,7 @@ itself. The model's folder is no place for code: it is not put on the import pat
 import importlib
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 from torch import nn
 
@@ -25,7 +26,7 @@ class FactoryModel:
         check_floats(declared.signature)
         self._inner = _build(factory).float()
         _load(self._inner, folder)
-        self.module: nn.Module = Held(self._inner, declared.signature).eval()
+        self.module: nn.Module = Held(self._inner, declared.signature, torch.float32).eval()
         self.signature = declared.signature
         self.revision = folder.revision
         self.vocabulary = declared.vocabulary

@@ -3,20 +3,21 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
 from server.adapters.worker.engine import Ahead, Device, EngineFailed, Model
 from server.adapters.worker.placed import Engine
+from server.adapters.worker.probe import Probe
 from server.adapters.worker.record import Record
+from server.adapters.worker.samples import arrays_of
 from server.adapters.worker.torch_device import allow_shapes, traced_graphs
 from server.adapters.worker.warm_up import WarmUp
-from server.core.acceptance import Acceptance, judge, limit_for
-from server.core.batch import pad_rows
-from server.core.signature import IDS, MASK
-from server.core.types import Bucket, EngineFacts, TokenRows
+from server.core.acceptance import Acceptance
+from server.core.layout import MAX_BATCH_BYTES, holds, problems, shape_in
+from server.core.signature import TensorSpec
+from server.core.tensors import Array, Raw, Tensors, travels_as
+from server.core.types import Bucket, EngineFacts
 from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
 
 
@@ -37,20 +38,19 @@ class Session:
         self._ahead: Ahead | None = None
         self._record: Record | None = None
         self._engine: Engine
-        self._output = ""
 
-    def load(self, model: Model) -> "Probe":
+    def load(self, model: Model) -> Probe:
         """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
-        _check_served(model)
-        self._check_lengths(model)
+        _check_served(self._start, model)
+        if model.signature.takes_tokens:
+            self._check_lengths(model)
         if self._cache is not None:
             start = self._start
             self._record = Record(self._cache, model.revision, start.device, start.dtype, start.matmul_precision)
-        self._output = model.signature.outputs[0].name
         probe = Probe(self._start, model)
         self._engine = Engine(model, self._device)
         self._engine.open(self._start.dtype, self._start.matmul_precision)
-        acceptance = probe.check(self._call(*probe.inputs(probe.bucket, 0)), probe.bucket, 0)
+        acceptance = probe.check(self._call(probe.inputs(probe.bucket, 0), probe.bucket), probe.bucket, 0)
         if not acceptance.passed:
             raise EngineFailed(
                 f"acceptance: {self._start.device} {self._start.dtype} differs from the CPU in float32: {acceptance}"
@@ -63,7 +63,7 @@ class Session:
             self._ahead = self._engine.compile(side_by_side=self._start.parallel and lenient is None)
         return probe
 
-    def warm(self, probe: "Probe") -> None:
+    def warm(self, probe: Probe) -> None:
         """Every declared bucket until stable; then, unless lenient, nothing compiles any more. Raises EngineFailed."""
         WarmUp(
             self._start,
@@ -86,11 +86,11 @@ class Session:
         built = _Built(self._device)
         began = time.perf_counter()
         try:
-            vectors = self._call(command.ids, command.mask, command.bucket)
+            outputs = self._call(command.inputs, command.bucket)
         except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
             return RunFailed(command.number, f"{type(error).__name__}: {error}", built.since())
         device_s = time.perf_counter() - began
-        return Finished(command.number, vectors, device_s, built.since())
+        return Finished(command.number, outputs, device_s, built.since())
 
     def _check_precision(self) -> None:
         """Programs keep the precision that they were compiled with, without a word; the identity says this one."""
@@ -109,10 +109,30 @@ class Session:
             if length > model.max_length:
                 raise EngineFailed(f"{field}: got {length}, this model takes at most {model.max_length} tokens")
 
-    def _call(self, ids: bytes, mask: bytes, bucket: Bucket) -> bytes:
-        """Ids and mask were padded on the host; the answer is cut there, too."""
-        outputs = self._engine.call({IDS: _rows(ids, bucket), MASK: _rows(mask, bucket)})
-        return outputs[self._output].astype(np.float32, copy=False).tobytes()
+    def _call(self, inputs: Tensors, bucket: Bucket) -> dict[str, Raw]:
+        """Everything was padded on the host, and is cut there, too. Raises EngineFailed."""
+        signature = self._engine.model.signature
+        for spec in signature.inputs:
+            wanted = shape_in(spec, bucket, self._start.dimensions)
+            if inputs[spec.name].shape != wanted:
+                raise EngineFailed(
+                    f"{spec.name}: got shape {list(inputs[spec.name].shape)}, bucket {bucket} has {list(wanted)}"
+                )
+        found = self._engine.call(arrays_of(inputs))
+        outputs = {spec.name: self._output(spec, found[spec.name], bucket) for spec in signature.outputs}
+        size = sum(len(raw.data) for raw in outputs.values())
+        if size > MAX_BATCH_BYTES:
+            raise EngineFailed(
+                f"catalogue: got {bucket}, whose outputs are {size} bytes, allowed are {MAX_BATCH_BYTES}"
+            )
+        return outputs
+
+    def _output(self, spec: TensorSpec, array: Array, bucket: Bucket) -> Raw:
+        if array.shape[:1] != (bucket.batch,) or not holds(spec, array.shape):
+            raise EngineFailed(
+                f"{spec.name}: the model gives {list(array.shape)} for {bucket.batch} rows, declared is {spec.spelt}"
+            )
+        return Raw.of(travels_as(spec.datatype), array)
 
     def _facts(self, model: Model, acceptance: Acceptance) -> EngineFacts:
         versions = self._device.versions()
@@ -132,20 +152,13 @@ class Session:
         )
 
 
-def _check_served(model: Model) -> None:
-    """What batches can carry so far: token ids and mask in, one row of numbers out."""
-    signature = model.signature
-    if not (signature.takes_tokens and signature.rows_of_floats):
-        raise EngineFailed(
-            f"model: takes {', '.join(spec.name for spec in signature.inputs)} and gives "
-            f"{', '.join(spec.name for spec in signature.outputs)}, served are models that take {IDS} and {MASK} "
-            "and give one row of numbers each; `canary-server smoke` can try it"
-        )
-
-
-def _rows(raw: bytes, bucket: Bucket) -> "np.ndarray[Any, np.dtype[np.int32]]":
-    """A copy: what comes over the line is read-only, and a view would have an offset."""
-    return np.frombuffer(raw, dtype=np.int32).reshape(bucket.batch, bucket.length).copy()
+def _check_served(start: Start, model: Model) -> None:
+    """Whether batches of the catalogue can carry the model. Raises EngineFailed with every reason."""
+    found = problems(model.signature, start.dimensions, start.buckets)
+    if start.lenient is not None and not model.signature.takes_tokens:
+        found.append("strict: got false, allowed is true: the model takes no tokens, whose mask a lenient server needs")
+    if found:
+        raise EngineFailed("; ".join(found))
 
 
 class _Built:
@@ -164,48 +177,3 @@ class _Built:
     def since(self) -> int:
         compiles, graphs = self._before
         return max(self._device.compiles() - compiles, traced_graphs() - graphs)
-
-
-class Probe:
-    """The fixed input of acceptance and warm-up, and what the CPU answers to it in float32.
-
-    For each length of the catalogue a row of that length, so that every position is compared, and a row of half of
-    it, so that padding is. In a bucket they take turns, by row and by call: a batch of one sees both.
-    """
-
-    def __init__(self, start: Start, model: Model) -> None:
-        self.bucket = min(start.buckets, key=lambda bucket: (bucket.length, abs(bucket.batch - 2)))
-        self._dim = model.dim
-        self._limit = limit_for(start.dtype, start.matmul_precision)
-        self._rows = {
-            length: (_ids(length, model.vocabulary, 1), _ids(max(1, length // 2), model.vocabulary, 2))
-            for length in {bucket.length for bucket in start.buckets}
-        }
-        self._reference = {
-            length: tuple(self._answer(model, row) for row in rows) for length, rows in self._rows.items()
-        }
-
-    def inputs(self, bucket: Bucket, turn: int) -> tuple[bytes, bytes, Bucket]:
-        """Ids and mask of a full bucket, and the bucket, for a call with the number ``turn``."""
-        rows = self._rows[bucket.length]
-        return (*pad_rows([TokenRows([rows[(row + turn) % 2] for row in range(bucket.batch)])], bucket), bucket)
-
-    def check(self, vectors: bytes, bucket: Bucket, turn: int) -> Acceptance:
-        """All rows of a full bucket against the reference."""
-        reference = self._reference[bucket.length]
-        wanted = b"".join(reference[(row + turn) % 2] for row in range(bucket.batch))
-        return judge(wanted, vectors, self._dim, self._limit)
-
-    @staticmethod
-    def _answer(model: Model, row: list[int]) -> bytes:
-        ids = torch.tensor([row], dtype=torch.int32)
-        with torch.inference_mode():
-            found = model.module(ids, torch.ones_like(ids))
-        rows = found[0] if isinstance(found, tuple) else found
-        array: np.ndarray[Any, np.dtype[np.float32]] = rows.to(torch.float32).numpy()
-        return array.tobytes()
-
-
-def _ids(length: int, vocabulary: int, seed: int) -> list[int]:
-    """A fixed row that uses the vocabulary's whole width: steps of a prime, nothing drawn."""
-    return [(seed * 1009 + position * 7919) % vocabulary for position in range(length)]

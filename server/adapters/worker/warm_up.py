@@ -10,19 +10,20 @@ from server.adapters.worker.engine import Ahead, Device, EngineFailed
 from server.adapters.worker.record import Record
 from server.adapters.worker.torch_device import cache_hits
 from server.core.acceptance import Acceptance
+from server.core.tensors import Tensors
 from server.core.types import Bucket, BucketTiming, CacheTier, Source
 from server.core.warmup import order
 from server.ports.worker import BucketBegan, BucketWarm, Start, WorkerEvent
 
-Inputs = tuple[bytes, bytes, Bucket]
+Call = Callable[[Tensors, Bucket], Tensors]
 
 
 class Checks(Protocol):
     """Inputs for a bucket's calls, and whether the answers are right."""
 
-    def inputs(self, bucket: Bucket, turn: int) -> Inputs: ...
+    def inputs(self, bucket: Bucket, turn: int) -> Tensors: ...
 
-    def check(self, vectors: bytes, bucket: Bucket, turn: int) -> Acceptance: ...
+    def check(self, outputs: Tensors, bucket: Bucket, turn: int) -> Acceptance: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class WarmUp:
         self,
         start: Start,
         device: Device,
-        call: Callable[[bytes, bytes, Bucket], bytes],
+        call: Call,
         checks: Checks,
         tell: Callable[[WorkerEvent], None],
         *,
@@ -114,7 +115,7 @@ class WarmUp:
         for bucket in planned:
             self._tell(BucketBegan(bucket))
             began, hits = time.perf_counter(), cache_hits()
-            wait = ahead.submit(lambda bucket=bucket: self._call(*self._checks.inputs(bucket, 0)))  # type: ignore[misc]  # mypy infers no type for a lambda with a default
+            wait = ahead.submit(lambda bucket=bucket: self._call(self._checks.inputs(bucket, 0), bucket))  # type: ignore[misc]  # mypy infers no type for a lambda with a default
             found = cache_hits() - hits
             counts = _Counts(compiles=0 if found else 1, from_pytorch=found, from_host=0, from_shared=0)
             traced[bucket] = time.perf_counter() - began, counts, wait
@@ -133,9 +134,9 @@ class WarmUp:
             turn = len(calls)
             inputs = self._checks.inputs(bucket, turn)
             began = time.perf_counter()
-            vectors = self._call(*inputs)
+            outputs = self._call(inputs, bucket)
             calls.append(time.perf_counter() - began)
-            acceptance = self._checks.check(vectors, bucket, turn)
+            acceptance = self._checks.check(outputs, bucket, turn)
             if not acceptance.passed:
                 raise EngineFailed(f"warm-up: bucket {bucket} differs from the CPU in float32: {acceptance}")
         counts = _Counts.of(self._device).since(before)

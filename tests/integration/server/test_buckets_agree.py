@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from integration.server.running import CACHE, folder
 
 from server.adapters.worker.link import ProcessLink
-from server.core.batch import pad_rows
 from server.core.catalog import Catalogue
+from server.core.padding import pad_rows
 from server.core.types import Bucket, DtypeName, TokenRows
 from server.core.warmup import StabilityRule
 from server.ports.worker import Beat, BucketBegan, BucketWarm, Finished, Loaded, Run, Start, Warmed, WorkerEvent
@@ -61,9 +61,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[DtypeName, Ask]]:
         await until(Warmed)
 
     async def run(rows: list[list[int]], bucket: Bucket) -> Any:
-        link.run(Run(1, bucket, *pad_rows([TokenRows(rows)], bucket)))
-        vectors = np.frombuffer((await until(Finished)).vectors, dtype=np.float32)
-        return vectors.reshape(bucket.batch, -1)[: len(rows)]
+        link.run(Run(1, bucket, pad_rows([TokenRows(rows)], bucket)))
+        vectors: Any = (await until(Finished)).outputs["embedding"].array()
+        return vectors[: len(rows)]
 
     with asyncio.Runner() as runner:
         try:

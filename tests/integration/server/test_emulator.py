@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from integration.server.running import CACHE, MODEL, RunningServer, folder, running
 
 from server.adapters.worker.link import ProcessLink
-from server.core.batch import pad_rows
+from server.core.padding import pad_rows
 from server.core.types import Bucket, TokenRows
 from server.core.warmup import StabilityRule
 from server.ports.worker import (
@@ -150,7 +149,7 @@ def start(**changes: Any) -> Start:
 
 
 def run(number: int, bucket: Bucket, tokens: TokenRows) -> Run:
-    return Run(number, bucket, *pad_rows([tokens], bucket))
+    return Run(number, bucket, pad_rows([tokens], bucket))
 
 
 def test_the_sealed_worker_fails_on_an_unseen_shape_instead_of_compiling() -> None:
@@ -171,8 +170,8 @@ def test_the_sealed_worker_fails_on_an_unseen_shape_instead_of_compiling() -> No
             finished = await events.until(RunFailed, Finished)
             assert isinstance(finished, Finished)
             assert finished.compiles == 0
-            vector = array("f", finished.vectors)
-            assert len(vector) == 384
+            (vector,) = finished.outputs["embedding"].array()
+            assert vector.shape == (384,)
             assert float(np.linalg.norm(vector)) == pytest.approx(1.0, abs=1e-5)
         finally:
             await link.kill()
@@ -191,7 +190,7 @@ def test_bfloat16_is_close_but_not_equal() -> None:
             row = [101, 7592, 2088, 102]
             link.run(run(1, Bucket(2, 16), TokenRows([row, [*row, 1037, 4937]])))
             finished = await events.until(Finished)
-            return np.frombuffer(finished.vectors, dtype=np.float32).reshape(2, 384)
+            return finished.outputs["embedding"].array()
         finally:
             await link.kill()
 

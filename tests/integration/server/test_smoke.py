@@ -67,17 +67,17 @@ def test_an_export_is_accepted_on_the_emulated_tpu(model_folder: Path, tmp_path:
     assert "| 2x8 | cache |" in page
 
 
-def test_a_model_of_pictures_is_tried_and_what_cannot_be_served_says_so(tmp_path: Path) -> None:
-    """Named inputs of any kind; a changed answer is a failed check and the exit code."""
+def test_a_model_of_pictures_is_tried_and_served(tmp_path: Path) -> None:
+    """Named inputs of any kind, and several outputs."""
     folder = tiny_models.weights(tmp_path / "model", tiny_models.pictures())
     tiny_models.declare(folder, **tiny_models.PICTURES)
     model = {"path": str(folder), "format": "python-factory", "factory": "fakes.tiny_models:pictures"}
-    code, sheet, page = smoke(tmp_path, model, "cpu")
+    code, sheet, page = smoke(tmp_path, model, "cpu", catalogue={"batch": [1, 2]})
     found = outcomes(sheet)
     assert found["eager: parity with the CPU in float32"] == "passed"
-    assert found["service"] == "not available"
-    assert code == (0 if sheet["accepted"] else 1)
-    assert sheet["accepted"] is True, page
+    assert found["service: answers"] == "passed", page
+    assert (code, sheet["accepted"]) == (0, True), page
+    assert "reference rows computed alone" in page
 
 
 def test_weights_that_do_not_load_give_a_sheet_that_says_so(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from server.adapters.worker.engine import EngineFailed
 from server.adapters.worker.environment import die_with_front, prepare
 from server.adapters.worker.environment import installed_versions as versions
 from server.adapters.worker.folder import inspect
+from server.core.layout import problems
+from server.core.padding import pad_rows
 from server.core.smoke import Part, Placed, Reference
 from server.core.warmup import order
 from server.ports.smoke import Job
@@ -60,14 +62,17 @@ def _run(job: Job) -> Reference | Placed:
 
 
 def _reference(job: Job, model: Any) -> Reference:
+    from server.adapters.worker.samples import arrays_of
     from server.adapters.worker.smoke import arrays
     from server.adapters.worker.smoke.audit import audit
 
+    if found := problems(model.signature, job.start.dimensions, job.start.buckets):
+        raise EngineFailed("; ".join(found))
     given, whole = {}, []
     for bucket in order(job.start.buckets):
-        inputs = arrays.inputs_for(model, bucket)
-        outputs, alone = arrays.reference_for(model, inputs)
-        given[bucket] = inputs, outputs
+        rows = arrays.rows_for(model, bucket, job.start.dimensions)
+        outputs, alone = arrays.reference_for(model, rows, bucket)
+        given[bucket] = arrays_of(pad_rows(rows, bucket)), outputs
         if not alone:
             whole.append(str(bucket))
     arrays.write(Path(job.arrays), given)

@@ -1,64 +1,34 @@
 """The inputs of each bucket, what the CPU answers in float32, and how far another answer lies from it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from server.adapters.worker.dtypes import NUMPY
 from server.adapters.worker.engine import EngineFailed, Model
-from server.adapters.worker.placed import Arrays
-from server.core.signature import FLOATS, MASK, VARIABLE, TensorSpec
+from server.adapters.worker.placed import Arrays, on_cpu
+from server.adapters.worker.samples import alone, arrays_of, half, sample
+from server.core.padding import pad_rows
 from server.core.smoke import Difference
+from server.core.tensors import Rows
 from server.core.tolerance import Tolerance
 from server.core.types import Bucket
 
-SEED: Final = 20261
+
+def rows_for(model: Model, bucket: Bucket, dimensions: Sequence[str]) -> list[Rows]:
+    """Of a full bucket, all different. Tokens: every second row has half the length, so that padding shows."""
+    halved = half(bucket.sizes) if model.signature.takes_tokens else bucket.sizes
+    return [sample(model, bucket.sizes if row % 2 == 0 else halved, dimensions, row) for row in range(bucket.batch)]
 
 
-def inputs_for(model: Model, bucket: Bucket) -> Arrays:
-    """A full bucket. Token models: rows of the whole length and of half of it take turns, so that padding shows."""
-    draw = np.random.default_rng(SEED)
-    kept = [bucket.length if row % 2 == 0 else max(1, bucket.length // 2) for row in range(bucket.batch)]
-    arrays: Arrays = {}
-    for spec in model.signature.inputs:
-        shape = _shape(spec, bucket)
-        if model.signature.takes_tokens:
-            mask = np.arange(bucket.length)[None, :] < np.array(kept)[:, None]
-            values = mask if spec.name == MASK else draw.integers(0, model.vocabulary, shape) * mask
-            arrays[spec.name] = np.ascontiguousarray(values, dtype=np.int32)
-        elif spec.datatype in FLOATS:
-            arrays[spec.name] = draw.standard_normal(shape).astype(NUMPY.get(spec.datatype, np.float32))
-        elif spec.datatype in NUMPY:
-            arrays[spec.name] = draw.integers(0, model.vocabulary or 2, shape).astype(NUMPY[spec.datatype])
-        else:
-            raise EngineFailed(f"{spec.name}: the smoke has no values of datatype {spec.datatype}")
-    return arrays
-
-
-def reference_for(model: Model, inputs: Arrays) -> tuple[Arrays, bool]:
+def reference_for(model: Model, rows: list[Rows], bucket: Bucket) -> tuple[Arrays, bool]:
     """The CPU's outputs, and whether each row was computed alone and without padding, as an answer should be."""
-    if model.signature.takes_tokens and model.signature.rows_of_floats:
-        try:
-            rows = [_alone(model, inputs, row) for row in range(len(inputs[MASK]))]
-        except Exception:  # a graph of a fixed batch takes no single row; the whole batch is the next best
-            return call_on_cpu(model, inputs), False
-        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}, True
-    return call_on_cpu(model, inputs), False
-
-
-def call_on_cpu(model: Model, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-    with torch.inference_mode():
-        found = model.module(*(torch.from_numpy(inputs[spec.name]) for spec in model.signature.inputs))
-    tensors = found if isinstance(found, tuple | list) else (found,)
-    return {
-        spec.name: np.ascontiguousarray((tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy())
-        for spec, tensor in zip(model.signature.outputs, tensors, strict=True)
-    }
+    try:
+        each = [alone(model, row) for row in rows]
+        return {name: np.concatenate([one[name] for one in each]) for name in each[0]}, True
+    except Exception:  # a graph may take no such sizes, or give others for them; the whole batch is the next best
+        return on_cpu(model, arrays_of(pad_rows(rows, bucket))), False
 
 
 def write(path: Path, given: Mapping[Bucket, tuple[Arrays, Arrays]]) -> None:
@@ -102,16 +72,3 @@ def difference(wanted: Arrays, found: Arrays, tolerance: Tolerance) -> Differenc
         cosine = min(cosine, float(cosines.min(initial=1.0)))
         length = max(length, float((np.abs(norms - others) / np.where(norms > 0, norms, 1.0)).max(initial=0.0)))
     return Difference(cosine, length, largest, beyond, elements, finite)
-
-
-def _alone(model: Model, inputs: Arrays, row: int) -> Arrays:
-    kept = int(inputs[MASK][row].sum())
-    return call_on_cpu(model, {name: array[row : row + 1, :kept].copy() for name, array in inputs.items()})
-
-
-def _shape(spec: TensorSpec, bucket: Bucket) -> tuple[int, ...]:
-    """The batch first; every other free dimension takes the bucket's length."""
-    first, *rest = spec.shape
-    if first not in (VARIABLE, bucket.batch):
-        raise EngineFailed(f"catalogue.batch: got {bucket.batch}, {spec.name} takes {first} rows and nothing else")
-    return (bucket.batch, *(bucket.length if size == VARIABLE else size for size in rest))

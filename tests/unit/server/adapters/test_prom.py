@@ -56,7 +56,7 @@ def test_a_lost_worker_is_counted_and_its_warm_up_begins_anew() -> None:
 def test_a_batch_counts_useful_and_padding_rows() -> None:
     """And any compile that it caused."""
     telemetry = PromTelemetry()
-    batch = Batch(Bucket(4, 16), (Waiting(1, TokenRows([[1], [2], [3]]), 16, 0.0),))
+    batch = Batch(Bucket(4, 16), (Waiting(1, TokenRows([[1], [2], [3]]), (16,), 0.0),))
     telemetry.batch_done(batch, batch_s=0.02, device_s=0.01, compiles=2)
     shown = lines(telemetry)
     assert 'canary_server_batches_total{bucket="4x16"} 1.0' in shown

@@ -17,7 +17,7 @@ class Clock:
 
 
 def batch(*rows: int) -> Batch:
-    members = tuple(Waiting(number, TokenRows([[1]] * count), 8, 0.0) for number, count in enumerate(rows))
+    members = tuple(Waiting(number, TokenRows([[1]] * count), (8,), 0.0) for number, count in enumerate(rows))
     return Batch(Bucket(4, 8), members)
 
 

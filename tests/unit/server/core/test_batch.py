@@ -5,15 +5,18 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.core.batch import Batch, Lanes, Turn, Waiting, pad, split
+from server.core.batch import Batch, Lanes, Turn, Waiting
 from server.core.catalog import Catalogue
+from server.core.padding import pad, split
+from server.core.signature import IDS, MASK
+from server.core.tensors import Raw
 from server.core.types import Bucket, TokenRows
 
 CATALOGUE = Catalogue((1, 2, 4), (4, 8))
 
 
 def waiting(ticket: int, rows: int = 1, length: int = 4, deadline: float | None = None) -> Waiting:
-    return Waiting(ticket, TokenRows([[7] * length] * rows), length, float(ticket), deadline)
+    return Waiting(ticket, TokenRows([[7] * length] * rows), (length,), float(ticket), deadline)
 
 
 def tickets(batch: Batch | None) -> list[int]:
@@ -96,11 +99,11 @@ def test_batching_neither_loses_nor_invents_requests(shapes: list[tuple[int, int
     while (batch := lanes.take(0.0).batch) is not None:
         assert batch.bucket in CATALOGUE.buckets()
         assert batch.rows <= batch.bucket.batch
-        assert {member.length for member in batch.members} == {batch.bucket.length}
+        assert {member.sizes for member in batch.members} == {batch.bucket.sizes}
         served.extend(batch.members)
     assert sorted(each.ticket for each in served) == list(range(len(shapes)))
     for length in CATALOGUE.lengths:
-        lane = [each.ticket for each in served if each.length == length]
+        lane = [each.ticket for each in served if each.sizes == (length,)]
         assert lane == sorted(lane)
     assert lanes.rows == 0
 
@@ -170,40 +173,38 @@ def test_lenient_batching_serves_everyone_within_the_bound(shapes: list[tuple[in
     served: list[int] = []
     while (batch := lanes.take(0.0).batch) is not None:
         assert batch.rows <= batch.bucket.batch <= (4 if len(batch.members) > 1 else 6)
-        assert {member.length for member in batch.members} == {batch.bucket.length}
+        assert {member.sizes for member in batch.members} == {batch.bucket.sizes}
         assert tickets(batch) == sorted(tickets(batch))
         served += tickets(batch)
     assert sorted(served) == list(range(len(shapes)))
     assert lanes.rows == 0
 
 
-def ints(raw: bytes) -> list[int]:
-    values = array("i")
-    values.frombytes(raw)
-    return list(values)
+def ints(raw: Raw) -> list[int]:
+    return [int(value) for value in raw.array().ravel()]
 
 
 def test_padding_fills_the_bucket_and_marks_what_counts() -> None:
     """Ids end in zeros under mask zero; a row beyond the requests keeps one token, so that its mean exists."""
     batch = Batch(
-        Bucket(4, 3), (Waiting(1, TokenRows([[5, 6], [7]]), 3, 0.0), Waiting(2, TokenRows([[8, 9, 4]]), 3, 0.0))
+        Bucket(4, 3), (Waiting(1, TokenRows([[5, 6], [7]]), (3,), 0.0), Waiting(2, TokenRows([[8, 9, 4]]), (3,), 0.0))
     )
-    ids, mask = pad(batch)
-    assert ints(ids) == [5, 6, 0, 7, 0, 0, 8, 9, 4, 0, 0, 0]
-    assert ints(mask) == [1, 1, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0]
+    inputs = pad(batch)
+    assert ints(inputs[IDS]) == [5, 6, 0, 7, 0, 0, 8, 9, 4, 0, 0, 0]
+    assert ints(inputs[MASK]) == [1, 1, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0]
 
 
 def test_padding_keeps_the_callers_mask_and_cuts_the_callers_padding() -> None:
     """Holes stay holes; columns beyond the bucket were padding."""
     tokens = TokenRows([[5, 6, 7, 0, 0]], [[1, 0, 1, 0, 0]])
-    ids, mask = pad(Batch(Bucket(1, 4), (Waiting(1, tokens, 4, 0.0),)))
-    assert ints(ids) == [5, 6, 7, 0]
-    assert ints(mask) == [1, 0, 1, 0]
+    inputs = pad(Batch(Bucket(1, 4), (Waiting(1, tokens, (4,), 0.0),)))
+    assert ints(inputs[IDS]) == [5, 6, 7, 0]
+    assert ints(inputs[MASK]) == [1, 0, 1, 0]
 
 
 def test_splitting_gives_each_request_its_own_rows() -> None:
     """Shares come in order; the padding rows at the end belong to nobody."""
     rows = array("f", [1, 1, 2, 2, 3, 3, 0, 0]).tobytes()
-    first, second = split(rows, [1, 2], dim=2)
-    assert list(memoryview(first).cast("f")) == [1, 1]
-    assert list(memoryview(second).cast("f")) == [2, 2, 3, 3]
+    first, second = split({"y": Raw("FP32", (4, 2), rows)}, [1, 2])
+    assert first["y"].array().tolist() == [[1, 1]]
+    assert second["y"].array().tolist() == [[2, 2], [3, 3]]

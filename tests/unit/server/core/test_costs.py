@@ -23,7 +23,7 @@ FLAT = costs_of(lambda bucket: 0.01 + bucket.cells / 1e6)
 
 
 def waiting(ticket: int, rows: int = 1, length: int = 8) -> Waiting:
-    return Waiting(ticket, TokenRows([[7] * length] * rows), length, 0.0)
+    return Waiting(ticket, TokenRows([[7] * length] * rows), (length,), 0.0)
 
 
 def first_batch(costs: Costs, rows: list[int]) -> tuple[int, str]:
@@ -66,7 +66,7 @@ def test_without_timings_everyone_who_fits_goes() -> None:
     """Nothing is known, so nothing is refused for it either."""
     unknown = Costs(CATALOGUE)
     assert first_batch(unknown, [1] * 5) == (5, "16x8")
-    assert unknown.work(100, 8) == 0.0
+    assert unknown.work(100, (8,)) == 0.0
 
 
 def test_an_undeclared_shape_costs_as_much_as_its_size() -> None:
@@ -76,17 +76,17 @@ def test_an_undeclared_shape_costs_as_much_as_its_size() -> None:
 
 def test_parts_are_the_best_declared_batch() -> None:
     """Of equal ones the largest, which waits fewest turns."""
-    assert BY_ROW.part_rows(8) == 16
-    assert costs_of(lambda bucket: bucket.cells / 1000 * (2 if bucket.batch == 16 else 1)).part_rows(8) == 4
-    assert FLAT.part_rows(8) == 16
-    assert Costs(CATALOGUE).part_rows(8) == 16
+    assert BY_ROW.part_rows((8,)) == 16
+    assert costs_of(lambda bucket: bucket.cells / 1000 * (2 if bucket.batch == 16 else 1)).part_rows((8,)) == 4
+    assert FLAT.part_rows((8,)) == 16
+    assert Costs(CATALOGUE).part_rows((8,)) == 16
 
 
 def test_work_is_the_sum_of_the_parts() -> None:
     """The last part counts as what it needs; what stands before it is the rest."""
-    assert FLAT.work(33, 8) == pytest.approx(2 * FLAT.seconds(Bucket(16, 8)) + FLAT.seconds(Bucket(1, 8)))
-    assert FLAT.ahead(33, 8) == pytest.approx(2 * FLAT.seconds(Bucket(16, 8)))
-    assert FLAT.ahead(16, 8) == 0.0
+    assert FLAT.work(33, (8,)) == pytest.approx(2 * FLAT.seconds(Bucket(16, 8)) + FLAT.seconds(Bucket(1, 8)))
+    assert FLAT.ahead(33, (8,)) == pytest.approx(2 * FLAT.seconds(Bucket(16, 8)))
+    assert FLAT.ahead(16, (8,)) == 0.0
 
 
 @given(st.lists(st.tuples(st.integers(1, 16), st.sampled_from([8, 32])), max_size=40), st.sampled_from([BY_ROW, FLAT]))
@@ -102,10 +102,10 @@ def test_the_oldest_is_in_the_next_batch_and_nobody_twice(shapes: list[tuple[int
         assert served <= left
         assert batch.rows <= batch.bucket.batch <= 16
         left -= served
-        assert lanes.ahead_s(1, 8) >= 0.0
+        assert lanes.ahead_s(1, (8,)) >= 0.0
     assert not left
     assert lanes.rows == 0
-    assert lanes.ahead_s(1, 8) == 0.0
+    assert lanes.ahead_s(1, (8,)) == 0.0
 
 
 @given(st.lists(st.sampled_from(["add", "take", "remove"]), max_size=60))
@@ -126,6 +126,8 @@ def test_work_in_the_queue_follows_who_stands_there(steps: list[str]) -> None:
             gone = sorted(standing)[number % len(standing)]
             del standing[gone]
             assert lanes.remove(gone)
-    rows = {length: sum(each.tokens.count for each in standing.values() if each.length == length) for length in lengths}
-    expected = FLAT.work(rows[8], 8) + FLAT.ahead(rows[32] + 1, 32)
-    assert lanes.ahead_s(1, 32) == pytest.approx(expected, abs=1e-9)
+    rows = {
+        length: sum(each.asked.count for each in standing.values() if each.sizes == (length,)) for length in lengths
+    }
+    expected = FLAT.work(rows[8], (8,)) + FLAT.ahead(rows[32] + 1, (32,))
+    assert lanes.ahead_s(1, (32,)) == pytest.approx(expected, abs=1e-9)

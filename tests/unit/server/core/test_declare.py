@@ -81,11 +81,23 @@ def test_every_problem_is_reported_at_once() -> None:
         assert part in found
 
 
-@pytest.mark.parametrize("document", [None, [1], {"batch": [1]}, {"length": [1]}, {**{f"d{n}": [1] for n in range(5)}}])
-def test_a_catalogue_needs_a_batch_and_dimensions(document: Any) -> None:
-    """Neither alone is a shape."""
+@pytest.mark.parametrize("document", [None, [1], {"length": [1]}, {**{f"d{n}": [1] for n in range(5)}}])
+def test_a_catalogue_needs_a_batch_and_at_most_four_dimensions(document: Any) -> None:
+    """A size alone is no shape."""
     with pytest.raises(CatalogueRefused, match="catalogue"):
         catalogue_of(document)
+
+
+def test_a_batch_alone_is_a_catalogue_of_rows() -> None:
+    """For inputs of fixed sizes; its one size is 1, and comes back as it was."""
+    section = {"batch": [1, 4]}
+    catalogue = catalogue_of(section)
+    assert [str(bucket) for bucket in catalogue.buckets()] == ["1x1", "4x1"]
+    assert catalogue.fit(3, 1) == Bucket(4, 1)
+    assert (str(catalogue), document_of(catalogue)) == ("batch 1,4", section)
+    refused = catalogue.fit(5, 1)
+    assert isinstance(refused, ShapeNotServed)
+    assert "got 5 rows, this server takes at most 4 rows (catalogue batch 1,4)" in refused.message
 
 
 IMAGES = catalogue_of(
@@ -166,7 +178,7 @@ def test_company_never_makes_a_row_longer() -> None:
     catalogue = catalogue_of({"batch": [1, 2], "length": [8, 16], "exclude": [{"batch": 2, "length": 8}]})
     lanes = Lanes(catalogue)
     for ticket in (1, 2):
-        lanes.add(Waiting(ticket, TokenRows([[1, 2]]), 8, 0.0))
+        lanes.add(Waiting(ticket, TokenRows([[1, 2]]), (8,), 0.0))
     batches = [lanes.take(1.0).batch for _ in range(2)]
     assert [str(batch.bucket) for batch in batches if batch is not None] == ["1x8", "1x8"]
 

@@ -5,8 +5,11 @@ from array import array
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
+from server.core.signature import IDS
+from server.core.tensors import Raw
 from server.core.types import Bucket, DeadlinePassed, Internal, NotReady, QueueFull, ShapeNotServed, TokenRows
 from server.core.visit import Visit
 from server.ports.worker import Finished, Run, RunFailed
@@ -15,12 +18,12 @@ from server.runtime.batcher import Batcher
 
 def batcher_of(fakes: SimpleNamespace, sent: list[Run], max_rows: int = 8) -> Batcher:
     batcher = Batcher(Catalogue((1, 2), (4, 8)), max_rows, sent.append, fakes.clock, fakes.telemetry)
-    batcher.open(dim=2, compiled=True)
+    batcher.open(compiled=True)
     return batcher
 
 
-def vectors(*values: float) -> bytes:
-    return array("f", values).tobytes()
+def vectors(*values: float) -> dict[str, Raw]:
+    return embeddings(array("f", values).tobytes())
 
 
 def one(*ids: int) -> TokenRows:
@@ -41,11 +44,11 @@ def test_an_idle_device_is_fed_at_once(fakes: SimpleNamespace) -> None:
         asked = asyncio.create_task(batcher.answer(one(5, 6), Visit(99.5)))
         await turns()
         assert [run.bucket for run in sent] == [Bucket(1, 4)]
-        assert list(memoryview(sent[0].ids).cast("i")) == [5, 6, 0, 0]
+        assert list(memoryview(sent[0].inputs[IDS].data).cast("i")) == [5, 6, 0, 0]
         fakes.clock.now = 100.25
         batcher.finished(Finished(sent[0].number, vectors(1, 2), device_s=0.2, compiles=0))
         got = await asked
-        assert got.data == vectors(1, 2)
+        assert got.outputs == vectors(1, 2)
         assert (got.bucket, got.queue_s, got.batch_s, got.device_s) == (Bucket(1, 4), 0.5, 0.25, 0.2)
         assert batcher.running_s(101.0) == 0.0
 
@@ -64,7 +67,7 @@ def test_who_comes_while_the_device_is_busy_shares_the_next_batch(fakes: SimpleN
         batcher.finished(Finished(1, vectors(1, 1), 0.1, 0))
         assert [run.bucket for run in sent] == [Bucket(1, 4), Bucket(2, 4)]
         batcher.finished(Finished(2, vectors(2, 2, 3, 3), 0.1, 0))
-        assert [(await each).data for each in asked] == [vectors(1, 1), vectors(2, 2), vectors(3, 3)]
+        assert [(await each).outputs for each in asked] == [vectors(1, 1), vectors(2, 2), vectors(3, 3)]
 
     asyncio.run(scenario())
 
@@ -192,7 +195,7 @@ def test_a_caller_that_leaves_during_its_batch_does_not_disturb_the_others(fakes
         pair[0].cancel()
         await asyncio.gather(pair[0], return_exceptions=True)
         batcher.finished(Finished(2, vectors(2, 2, 3, 3), 0.1, 0))
-        assert (await pair[1]).data == vectors(3, 3)
+        assert (await pair[1]).outputs == vectors(3, 3)
         await first
 
     asyncio.run(scenario())
@@ -212,7 +215,7 @@ def test_a_failed_batch_fails_its_requests_and_the_next_one_runs(fakes: SimpleNa
             await first
         assert fakes.telemetry.failed == [2]
         batcher.finished(Finished(2, vectors(2, 2), 0.1, 0))
-        assert (await second).data == vectors(2, 2)
+        assert (await second).outputs == vectors(2, 2)
 
     asyncio.run(scenario())
 

@@ -5,15 +5,16 @@ from array import array
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.types import Bucket, DeadlinePassed, Internal, NotReady, ShapeNotServed, TokenRows
 from server.core.visit import Compiles, Visit
 from server.ports.worker import Finished, Run, RunFailed
-from server.runtime.batcher import Batcher, Vectors
+from server.runtime.batcher import Batcher, Share
 
 LENIENT = Catalogue((1, 2), (4,), largest=Bucket(4, 16))
-Asked = tuple["asyncio.Task[Vectors]", Visit]
+Asked = tuple["asyncio.Task[Share]", Visit]
 
 
 class Bench:
@@ -22,7 +23,7 @@ class Bench:
     def __init__(self, fakes: SimpleNamespace, *, compiled: bool = True) -> None:
         self.sent: list[Run] = []
         self.batcher = Batcher(LENIENT, 64, self.sent.append, fakes.clock, fakes.telemetry)
-        self.batcher.open(dim=1, compiled=compiled)
+        self.batcher.open(compiled=compiled)
 
     async def ask(self, length: int, *, rows: int = 1, deadline: float | None = None) -> Asked:
         visit = Visit(100.0, deadline)
@@ -34,7 +35,7 @@ class Bench:
         """The batch on the device ends well."""
         run = self.sent[-1]
         landed = self.batcher.finished(
-            Finished(run.number, array("f", [1.0] * run.bucket.batch).tobytes(), 0.1, compiles)
+            Finished(run.number, embeddings(array("f", [1.0] * run.bucket.batch).tobytes(), 1), 0.1, compiles)
         )
         assert landed is not None
         assert landed.batch.bucket == run.bucket

@@ -5,9 +5,11 @@ from array import array
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Event, Life
+from server.core.signature import IDS
 from server.core.types import (
     Bucket,
     BucketTiming,
@@ -36,7 +38,7 @@ class Ready:
         self.sent: list[Run] = []
         self.clock = fakes.clock
         self.batcher = Batcher(CATALOGUE, 16, self.sent.append, fakes.clock, fakes.telemetry, max_wait_s=max_wait_s)
-        self.batcher.open(2, compiled=False, timings=TIMINGS)
+        self.batcher.open(compiled=False, timings=TIMINGS)
         life = Life(0.0).after(Event.SPAWNED, 0.0).after(Event.LOADED, 0.0).after(Event.WARMED, 0.0)
         self.predictor = Predictor(
             "m", lambda: life, lambda: facts, CATALOGUE, SimpleNamespace(), self.batcher, fakes.clock, max_rows=16
@@ -50,11 +52,11 @@ class Ready:
         """The batch that runs takes so long, and the next one begins."""
         run = self.sent[-1]
         self.clock.now += seconds
-        ids = memoryview(run.ids).cast("i")
+        ids = memoryview(run.inputs[IDS].data).cast("i")
         width = run.bucket.length
         rows = [ids[at : at + width].tolist() for at in range(0, len(ids), width)]
         data = array("f", [value for row in rows for value in (row[0], sum(1 for each in row if each))])
-        self.batcher.finished(Finished(run.number, data.tobytes(), seconds, 0))
+        self.batcher.finished(Finished(run.number, embeddings(data.tobytes()), seconds, 0))
         return run
 
 
@@ -77,7 +79,7 @@ def test_a_large_request_is_answered_as_one(fakes: SimpleNamespace, facts: Engin
             await turns()
         assert buckets == ["2x8", "2x4", "1x4"]
         got = await asked
-        assert list(memoryview(got.data).cast("f")) == [1, 2, 2, 8, 3, 1, 4, 7, 5, 3]
+        assert list(memoryview(got.outputs["embedding"].data).cast("f")) == [1, 2, 2, 8, 3, 1, 4, 7, 5, 3]
         assert (got.rows, got.tokens, str(got.bucket)) == (5, 21, "2x8")
         assert (got.queue_s, got.batch_s, got.device_s) == (0.0, 3.0, 3.0)
         assert fakes.telemetry.queue[-1] == 0
@@ -295,7 +297,7 @@ def test_a_batch_is_as_large_as_is_worth_while(fakes: SimpleNamespace, facts: En
         ready = Ready(fakes, facts)
         dear = [BucketTiming(each, 1.0, 3.0 if each.batch == 2 else 1.0, 4, 0, "eager") for each in CATALOGUE.buckets()]
         for timings, expected in ((TIMINGS, Bucket(2, 4)), (dear, Bucket(1, 4))):
-            ready.batcher.open(2, compiled=False, timings=timings)
+            ready.batcher.open(compiled=False, timings=timings)
             asked = [ready.ask([1]) for _ in range(3)]
             await turns()
             ready.device_answers()

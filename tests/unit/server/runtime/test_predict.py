@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Event, Life
@@ -29,6 +30,8 @@ from server.runtime.predict import Predictor
 
 class LetterTokenizer:
     """One token a letter between 1 and 2, after ``release``; ``asked`` is how often."""
+
+    loaded = True
 
     def __init__(self) -> None:
         self.asked = 0
@@ -61,12 +64,12 @@ def predictor_of(
     largest: Bucket | None = None,
 ) -> Predictor:
     def send(run: Run) -> None:
-        rows = bytes(run.bucket.batch * facts.dim * 4)
+        rows = embeddings(bytes(run.bucket.batch * facts.dim * 4), facts.dim)
         asyncio.get_running_loop().call_soon(batcher.finished, Finished(run.number, rows, 0.1, 0))
 
     catalogue = Catalogue((1, 2), (8,), largest)
     batcher = Batcher(catalogue, 2, send, fakes.clock, fakes.telemetry)
-    batcher.open(facts.dim, compiled=True)
+    batcher.open(compiled=True)
     return Predictor(
         "m",
         lambda: life(ready),
@@ -81,8 +84,8 @@ def predictor_of(
 def test_texts_become_rows_with_their_special_tokens_counted(fakes: SimpleNamespace, facts: EngineFacts) -> None:
     """Two texts of one and three letters are eight tokens."""
     prediction = asyncio.run(predictor_of(fakes, facts).texts(["a", "bcd"], Visit(100.0)))
-    assert (prediction.rows, prediction.dim, prediction.tokens) == (2, 2, 8)
-    assert len(prediction.data) == 2 * 2 * 4
+    assert (prediction.rows, prediction.tokens) == (2, 8)
+    assert prediction.outputs["embedding"].shape == (2, 2)
 
 
 def test_no_texts_are_refused(fakes: SimpleNamespace, facts: EngineFacts) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
@@ -170,7 +171,7 @@ def test_a_silent_worker_is_stuck_until_it_speaks_again(
         assert supervisor.life.ready
         asked = asyncio.create_task(batcher.answer(TokenRows([[1]]), Visit(131.0)))
         await asyncio.sleep(0)
-        fakes.link.receive(Finished(fakes.link.runs[-1].number, bytes(8), 0.1, 0))
+        fakes.link.receive(Finished(fakes.link.runs[-1].number, embeddings(bytes(8)), 0.1, 0))
         await asked
         assert fakes.link.kills == 0
         await supervisor.stop()
@@ -216,7 +217,7 @@ def test_a_device_that_fails_every_batch_ends_readiness(
         await ready(supervisor, fakes, facts)
         for _ in range(FAILED_BATCHES_LIMIT - 1):
             fakes.link.receive(RunFailed(0, "out of memory", 0))
-        fakes.link.receive(Finished(0, b"", 0.1, 0))
+        fakes.link.receive(Finished(0, {}, 0.1, 0))
         for _ in range(FAILED_BATCHES_LIMIT - 1):
             fakes.link.receive(RunFailed(0, "out of memory", 0))
         assert supervisor.life.ready
@@ -272,7 +273,7 @@ def test_a_batch_that_does_not_end_is_stuck_until_it_does(
                 await asked
         fakes.link.receive(Beat())
         assert supervisor.life.state is State.STUCK
-        fakes.link.receive(Finished(fakes.link.runs[-1].number, bytes(8), 61.0, 0))
+        fakes.link.receive(Finished(fakes.link.runs[-1].number, embeddings(bytes(8)), 61.0, 0))
         assert supervisor.life.ready
         await supervisor.stop()
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.types import Bucket, BucketTiming, EngineFacts, Internal, NotReady, ShapeNotServed, TokenRows
 from server.core.visit import Compiles, Visit
 from server.ports.worker import Beat, BucketBegan, BucketWarm, Finished, Loaded, RunFailed, Start, Warmed
 from server.runtime import supervisor as supervisor_module
-from server.runtime.batcher import Batcher, Vectors
+from server.runtime.batcher import Batcher, Share
 from server.runtime.supervisor import FAILED_BATCHES_LIMIT, Supervisor
 
 DECLARED = (Bucket(1, 4), Bucket(2, 4))
@@ -42,7 +43,7 @@ class Bench:
         self.fakes.link.receive(Warmed())
         assert self.supervisor.life.ready
 
-    async def ask(self, length: int) -> "asyncio.Task[Vectors]":
+    async def ask(self, length: int) -> "asyncio.Task[Share]":
         """A request that is on the device when this returns."""
         runs = len(self.fakes.link.runs)
         task = asyncio.create_task(self.batcher.answer(TokenRows([[1] * length]), Visit(100.0)))
@@ -52,7 +53,7 @@ class Bench:
 
     def finish(self, compiles: int = 0) -> None:
         run = self.fakes.link.runs[-1]
-        vectors = array("f", [1.0, 0.0] * run.bucket.batch).tobytes()
+        vectors = embeddings(array("f", [1.0, 0.0] * run.bucket.batch).tobytes())
         self.fakes.link.receive(Finished(run.number, vectors, 0.1, compiles))
 
     def fail(self, compiles: int = 0) -> None:

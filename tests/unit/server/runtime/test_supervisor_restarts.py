@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
@@ -63,7 +64,7 @@ def test_a_lost_worker_is_ended_started_again_and_warmed_again(
         assert bench.supervisor.life.restarts == 1
         asked = asyncio.create_task(bench.batcher.answer(TokenRows([[1]]), Visit(100.0)))
         await asyncio.sleep(0)
-        fakes.link.receive(Finished(fakes.link.runs[-1].number, bytes(8), 0.1, 0))
+        fakes.link.receive(Finished(fakes.link.runs[-1].number, embeddings(bytes(8)), 0.1, 0))
         await asked
         await bench.supervisor.stop()
 

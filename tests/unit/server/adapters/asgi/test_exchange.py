@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fakes.embeddings import embeddings
+
 from server.adapters.asgi.data import data_app
 from server.adapters.asgi.exchange import MAX_EPOCH, Exchange
 from server.adapters.asgi.listen import UvicornListener, bind
@@ -63,6 +65,8 @@ class Telemetry(PromTelemetry):
 
 
 class OneToken:
+    loaded = True
+
     async def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[1] for _ in texts]
 
@@ -109,7 +113,7 @@ class Port:
     async def device_answers(self, *, compiles: int = 0, value: float = 0.8) -> Run:
         """The next batch arrives at the device, and is answered."""
         run = await self.sent.get()
-        self.batcher.finished(Finished(run.number, array("f", [0.6, value]).tobytes(), 0.1, compiles))
+        self.batcher.finished(Finished(run.number, embeddings(array("f", [0.6, value]).tobytes()), 0.1, compiles))
         return run
 
     async def answer(self, reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
@@ -134,7 +138,7 @@ def with_port(
         clock, telemetry, noted = SystemClock(), Telemetry(), Lines()
         sent: asyncio.Queue[Run] = asyncio.Queue()
         batcher = Batcher(catalogue, 8, sent.put_nowait, clock, telemetry)
-        batcher.open(FACTS.dim, compiled=True)
+        batcher.open(compiled=True)
         exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
         predictor = Predictor("m", lambda: LIFE, lambda: FACTS, catalogue, OneToken(), batcher, clock)
         view = DataView(
@@ -174,7 +178,7 @@ def test_no_batch_is_run_for_callers_that_left() -> None:
         for _ in range(3):
             await port.noted.written.acquire()
         assert [(line["status"], line["reason"]) for line in port.noted.lines] == [(499, "caller_gone")] * 3
-        port.batcher.finished(Finished(running.number, array("f", [0.6, 0.8]).tobytes(), 0.1, 0))
+        port.batcher.finished(Finished(running.number, embeddings(array("f", [0.6, 0.8]).tobytes()), 0.1, 0))
         assert await status(first) == 200
         await port.device_answers()
         assert await status(staying) == 200
@@ -296,7 +300,7 @@ def test_who_leaves_behind_a_compile_says_so_in_its_line() -> None:
         port.clients[-1].transport.abort()
         await port.noted.written.acquire()
         await port.noted.written.acquire()
-        port.batcher.finished(Finished(running.number, array("f", [0.6, 0.8]).tobytes(), 0.1, 1))
+        port.batcher.finished(Finished(running.number, embeddings(array("f", [0.6, 0.8]).tobytes()), 0.1, 1))
         assert (await port.answer(culprit))[0] == 200
         noted = [(line["status"], line["reason"], line["compiles"]) for line in port.noted.lines]
         assert noted == [(504, "deadline", 1), (499, "caller_gone", 1), (200, "", 1)]

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.embeddings import embeddings
 
 from server.adapters.asgi import oip
-from server.core.types import BadRequest, Bucket
+from server.core.signature import embedding
+from server.core.types import BadRequest, Bucket, TokenRows
 from server.runtime.predict import Prediction
 
 PLAIN = oip.Form("embedding")
@@ -15,7 +17,7 @@ PLAIN = oip.Form("embedding")
 
 def parse(body: bytes, framed: str | None) -> oip.Question:
     """Of a model whose output is the embedding."""
-    return oip.parse(body, framed, "embedding")
+    return oip.parse(body, framed, embedding(2), ("length",))
 
 
 def tensor(name: str, shape: list[int], datatype: str, data: list[Any]) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def body(*tensors: dict[str, Any], **fields: Any) -> bytes:
 def test_texts_come_as_a_bytes_tensor(shape: list[int], data: list[Any]) -> None:
     """Flat or nested, with or without a column dimension."""
     question = parse(body(tensor("text", shape, "BYTES", data), id="7"), None)
-    assert question == oip.Question("7", ["a", "b"], None, PLAIN)
+    assert question == oip.Question("7", ["a", "b"], None, (PLAIN,))
 
 
 def test_token_ids_come_with_an_optional_mask() -> None:
@@ -42,9 +44,9 @@ def test_token_ids_come_with_an_optional_mask() -> None:
         ),
         None,
     )
-    assert question.tokens is not None
-    assert question.tokens.ids == [[1, 2], [3, 4]]
-    assert question.tokens.masks == [[1, 1], [1, 0]]
+    assert isinstance(question.rows, TokenRows)
+    assert question.rows.ids == [[1, 2], [3, 4]]
+    assert question.rows.masks == [[1, 1], [1, 0]]
     assert question.id is None
 
 
@@ -100,8 +102,8 @@ def test_the_one_output_may_be_asked_for_by_name() -> None:
 def test_the_answer_repeats_the_id_exactly_when_there_was_one(request_id: str | None) -> None:
     """And its data has as many numbers as its shape says, bit for bit."""
     rows = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32)
-    prediction = Prediction(rows.tobytes(), 2, 2, 4, Bucket(4, 16), 0.0, 0.0, 0.0)
-    content = oip.render(prediction, "m", "v", oip.Question(request_id, ["a"], None, PLAIN))
+    prediction = Prediction(embeddings(rows.tobytes()), 2, 4, Bucket(4, 16), 0.0, 0.0, 0.0)
+    content = oip.render(prediction, "m", "v", oip.Question(request_id, ["a"], None, (PLAIN,)))
     answer = json.loads(content.body)
     assert (content.media_type, dict(content.headers)) == ("application/json", {})
     assert (answer["model_name"], answer["model_version"]) == ("m", "v")
@@ -114,7 +116,7 @@ def test_the_answer_repeats_the_id_exactly_when_there_was_one(request_id: str | 
 
 def test_the_metadata_lists_what_parse_accepts() -> None:
     """Variable dimensions are marked with -1."""
-    assert [(each.name, each.datatype, each.shape) for each in oip.inputs()] == [
+    assert [(each.name, each.datatype, each.shape) for each in oip.inputs(embedding(2), texts=True)] == [
         ("text", "BYTES", [-1]),
         ("input_ids", "INT64", [-1, -1]),
         ("attention_mask", "INT64", [-1, -1]),

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.embeddings import embeddings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from server.adapters.asgi import oip
-from server.core.types import BadRequest, Bucket
+from server.core.signature import embedding
+from server.core.types import BadRequest, Bucket, TokenRows
 from server.runtime.predict import Prediction
 
 # A slow machine is no failure.
@@ -22,7 +24,7 @@ TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
 
 def parse(body: bytes, framed: str | None) -> oip.Question:
     """Of a model whose output is the embedding."""
-    return oip.parse(body, framed, "embedding")
+    return oip.parse(body, framed, embedding(2), ("length",))
 
 
 def framed(document: object, binary: bytes = b"") -> tuple[bytes, str]:
@@ -37,7 +39,7 @@ def behind(name: str, shape: list[int], datatype: str, size: object) -> dict[str
 
 def predicted(*rows: list[float]) -> Prediction:
     data = np.array(rows, dtype=np.float32)
-    return Prediction(data.tobytes(), len(rows), len(rows[0]), 4, Bucket(4, 16), 0.0, 0.0, 0.0)
+    return Prediction(embeddings(data.tobytes(), len(rows[0])), len(rows), 4, Bucket(4, 16), 0.0, 0.0, 0.0)
 
 
 def test_the_golden_request_is_read() -> None:
@@ -45,15 +47,15 @@ def test_the_golden_request_is_read() -> None:
     case = GOLDEN["request"]
     head = case["json"].encode()
     question = parse(head + bytes.fromhex(case["hex"]), str(len(head)))
-    assert question.tokens is not None
-    assert (question.id, question.tokens.ids, question.tokens.masks) == ("7", case["ids"], case["mask"])
-    assert question.form == oip.Form("embedding", binary=True)
+    assert isinstance(question.rows, TokenRows)
+    assert (question.id, question.rows.ids, question.rows.masks) == ("7", case["ids"], case["mask"])
+    assert question.forms[0] == oip.Form("embedding", binary=True)
 
 
 def test_the_golden_answer_is_written() -> None:
     """To the byte, with the length of its JSON."""
     case = GOLDEN["answer"]
-    question = oip.Question("7", ["a"], None, form=oip.Form("embedding", binary=True, datatype="BF16"))
+    question = oip.Question("7", ["a"], None, forms=(oip.Form("embedding", binary=True, datatype="BF16"),))
     content = oip.render(predicted(*case["rows"]), "m", "v", question)
     assert content.body == case["json"].encode() + bytes.fromhex(case["hex"])
     assert content.media_type == "application/octet-stream"
@@ -78,9 +80,9 @@ def test_a_mask_may_come_in_any_numbers(datatype: str, raw: str) -> None:
     ids = {"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}
     binary = bytes.fromhex(raw)
     question = parse(*framed({"inputs": [ids, behind("attention_mask", [1, 2], datatype, len(binary))]}, binary))
-    assert question.tokens is not None
-    assert (question.tokens.ids, question.tokens.masks) == ([[5, 6]], [[1, 0]])
-    assert all(type(value) is int for value in question.tokens.masks[0])
+    assert isinstance(question.rows, TokenRows)
+    assert (question.rows.ids, question.rows.masks) == ([[5, 6]], [[1, 0]])
+    assert all(type(value) is int for value in question.rows.masks[0])
 
 
 def test_texts_stand_behind_their_lengths() -> None:
@@ -166,7 +168,7 @@ def test_a_mask_of_other_numbers_is_refused(value: float) -> None:
 )
 def test_the_output_comes_as_it_is_asked_for(fields: dict[str, Any], form: oip.Form) -> None:
     """What is said of one output goes before what is said of all."""
-    assert parse(*framed({"inputs": [TEXT], **fields})).form == form
+    assert parse(*framed({"inputs": [TEXT], **fields})).forms == (form,)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_parameters_that_clients_send_are_taken() -> None:
 @pytest.mark.parametrize("binary", [True, False])
 def test_numbers_beyond_the_narrow_type_are_refused(binary: bool) -> None:
     """Rather than sent as infinity, which JSON has not."""
-    question = oip.Question(None, ["a"], None, form=oip.Form("embedding", binary, "FP16"))
+    question = oip.Question(None, ["a"], None, (oip.Form("embedding", binary, "FP16"),))
     with pytest.raises(BadRequest, match="beyond FP16"):
         oip.render(predicted([70000.0, 1.0]), "m", "v", question)
 
@@ -225,7 +227,7 @@ def test_numbers_beyond_the_narrow_type_are_refused(binary: bool) -> None:
 def test_narrow_numbers_in_json_are_those_of_the_bytes() -> None:
     """The reader of either form gets the same values."""
     content = oip.render(
-        predicted([0.1, 1.0]), "m", "v", oip.Question(None, ["a"], None, form=oip.Form("embedding", False, "FP16"))
+        predicted([0.1, 1.0]), "m", "v", oip.Question(None, ["a"], None, (oip.Form("embedding", False, "FP16"),))
     )
     (output,) = json.loads(content.body)["outputs"]
     assert (output["datatype"], output["data"]) == ("FP16", [0.099975586, 1.0])
@@ -256,4 +258,4 @@ def test_any_request_is_a_question_or_refused(inputs: list[Any], binary: bytes, 
             question = parse(body, header)
         except BadRequest:
             continue
-        assert (question.texts is None) != (question.tokens is None)
+        assert (question.texts is None) != (question.rows is None)

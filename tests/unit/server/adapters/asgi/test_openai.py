@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from fakes.embeddings import embeddings
 
 from server.adapters.asgi import openai
 from server.core.types import BadRequest, Bucket
@@ -13,7 +14,7 @@ from server.runtime.predict import Prediction
 
 def prediction(*rows: list[float]) -> Prediction:
     data = np.array(rows, dtype=np.float32)
-    return Prediction(data.tobytes(), len(rows), len(rows[0]), 7, Bucket(4, 16), 0.0, 0.0, 0.0)
+    return Prediction(embeddings(data.tobytes(), len(rows[0])), len(rows), 7, Bucket(4, 16), 0.0, 0.0, 0.0)
 
 
 def body(**fields: object) -> bytes:
@@ -80,7 +81,7 @@ def test_numbers_come_back_as_the_float32_they_are() -> None:
     assert [item["index"] for item in answer["data"]] == [0, 1]
     assert {item["object"] for item in answer["data"]} == {"embedding"}
     got = np.array([item["embedding"] for item in answer["data"]], dtype=np.float32)
-    assert got.tobytes() == rows.data
+    assert got.tobytes() == rows.outputs["embedding"].data
 
 
 def test_base64_is_the_little_endian_bytes_of_the_row() -> None:
@@ -88,7 +89,7 @@ def test_base64_is_the_little_endian_bytes_of_the_row() -> None:
     rows = prediction([0.1, -0.2], [5.0, 3.0])
     answer = json.loads(openai.render(rows, openai.parse(body(input=["a", "b"], encoding_format="base64"))).body)
     got = b"".join(base64.b64decode(item["embedding"]) for item in answer["data"])
-    assert got == rows.data
+    assert got == rows.outputs["embedding"].data
 
 
 def test_fewer_dimensions_are_cut_and_brought_back_to_length_one() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from server.adapters.worker.channel import MAX_FRAME, Channel, FrameReader, FrontGone, ProtocolBroken, decode, encode
 from server.core.signature import embedding
+from server.core.tensors import Raw
 from server.core.types import Bucket, BucketTiming, EngineFacts
 from server.core.warmup import StabilityRule
 from server.ports.worker import (
@@ -48,13 +49,18 @@ EVENTS: list[WorkerEvent] = [
     BucketBegan(Bucket(1, 16)),
     BucketWarm(BucketTiming(Bucket(4, 32), 4.0, 0.02, 5, 1, "compiled")),
     Warmed(),
-    Finished(3, b"\x00\x01\xff", 0.01, 0),
+    Finished(3, {"y": Raw("UINT8", (1, 3), b"\x00\x01\xff")}, 0.01, 0),
     RunFailed(4, "bad", 0),
     Failed("no"),
     Beat(),
 ]
 LENIENT = replace(START, lenient=Lenient(Bucket(8, 128), programs=9))
-MESSAGES: list[Start | Run | WorkerEvent] = [START, LENIENT, Run(3, Bucket(1, 16), b"\x01\x00", b"\x02"), *EVENTS]
+MESSAGES: list[Start | Run | WorkerEvent] = [
+    START,
+    LENIENT,
+    Run(3, Bucket(1, 16), {"x": Raw("INT8", (1, 2), b"\x01\x00")}),
+    *EVENTS,
+]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)

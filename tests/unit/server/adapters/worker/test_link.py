@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from server.adapters.worker.link import ProcessLink
+from server.core.tensors import Raw
 from server.core.types import Bucket
 from server.core.warmup import StabilityRule
 from server.ports.worker import Beat, Failed, Finished, Run, Start, WorkerEvent
@@ -79,18 +80,18 @@ def test_commands_arrive_and_events_come_back(worker: Callable[[str], str]) -> N
     text = """
 channel.send(Beat())
 while (run := channel.receive()) is not None:
-    channel.send(Finished(run.number, run.ids[::-1], 0.5, 0))
+    channel.send(Finished(run.number, {"y": run.inputs["x"]}, 0.5, 0))
 """
 
     async def scenario() -> None:
         events, link = Events(), ProcessLink(Log(), interpreter=worker(text))
         await link.spawn(START, events.queue.put_nowait, events.queue.put_nowait)
         assert await events.next() == Beat()
-        large = bytes(range(256)) * 8192
-        link.run(Run(1, Bucket(1, 16), large, b""))
-        link.run(Run(2, Bucket(1, 16), b"ab", b""))
-        assert await events.next() == Finished(1, large[::-1], 0.5, 0)
-        assert await events.next() == Finished(2, b"ba", 0.5, 0)
+        large, small = Raw("UINT8", (1, 256 * 8192), bytes(range(256)) * 8192), Raw("UINT8", (2,), b"ab")
+        link.run(Run(1, Bucket(1, 16), {"x": large}))
+        link.run(Run(2, Bucket(1, 16), {"x": small}))
+        assert await events.next() == Finished(1, {"y": large}, 0.5, 0)
+        assert await events.next() == Finished(2, {"y": small}, 0.5, 0)
         await link.kill()
         assert events.queue.empty()
 
@@ -185,7 +186,7 @@ channel.receive()
         await link.spawn(START, events.queue.put_nowait, events.queue.put_nowait)
         assert isinstance(first, Failed)
         assert await events.next() != first
-        link.run(Run(1, Bucket(1, 16), b"", b""))
+        link.run(Run(1, Bucket(1, 16), {}))
         assert await events.next() == "the process ended with exit code 3"
         await link.kill()
         assert events.queue.empty()

@@ -1,14 +1,13 @@
 """Acceptance and warm-up compare every position of every bucket with the CPU."""
 
-from array import array
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from server.adapters.worker.engine import EngineFailed
-from server.core.batch import pad_rows
-from server.core.signature import ModelSignature, TensorSpec, embedding
+from server.core.padding import pad_rows
+from server.core.signature import MASK, ModelSignature, TensorSpec, embedding
 from server.core.types import Bucket, TokenRows
 from server.core.warmup import StabilityRule
 from server.ports.worker import BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
@@ -137,9 +136,10 @@ def test_a_device_that_is_wrong_at_late_positions_does_not_pass(torch: Any, wron
 
 def test_rows_of_both_lengths_take_turns_in_a_batch_of_one(torch: Any) -> None:
     """A full row shows late positions, a half row shows padding."""
-    from server.adapters.worker.session import Probe
+    from server.adapters.worker.probe import Probe
 
     class Model:
+        signature = embedding(2)
         revision, vocabulary, dim, max_length = "rev", 50, 2, 8
 
         @staticmethod
@@ -148,18 +148,18 @@ def test_rows_of_both_lengths_take_turns_in_a_batch_of_one(torch: Any) -> None:
 
     probe = Probe(START, Model())  # type: ignore[arg-type]  # its module is only called
     for length in LENGTHS:
-        kept = [sum(array("i", probe.inputs(Bucket(1, length), turn)[1])) for turn in range(3)]
+        kept = [int(probe.inputs(Bucket(1, length), turn)[MASK].array().sum()) for turn in range(3)]
         assert kept == [length, length // 2, length]
 
 
-def test_a_model_that_batches_cannot_carry_yet_fails_the_load_by_its_names(torch: Any) -> None:
-    """Pictures in, say: the smoke can try it, the server cannot serve it."""
+def test_a_model_that_the_catalogue_does_not_fit_fails_the_load_with_every_reason(torch: Any) -> None:
+    """Dimensions without a name, and names that nobody uses."""
     from server.adapters.worker.session import Session
 
     class Model:
-        signature = ModelSignature((TensorSpec("pixels", "FP32", (-1, 3, 8, 8)),), (TensorSpec("y", "FP32", (-1, 2)),))
+        signature = ModelSignature((TensorSpec("pixels", "FP32", (-1, 3, -1, 8)),), (TensorSpec("y", "FP32", (-1, 2)),))
 
-    with pytest.raises(EngineFailed, match=r"takes pixels and gives y.*canary-server smoke"):
+    with pytest.raises(EngineFailed, match=r"inputs\.pixels\.shape: got \[-1, 3, -1, 8\].*catalogue\.length: no input"):
         Session(START, Device(), lambda event: None).load(Model())  # type: ignore[arg-type]  # refused by its signature
 
 
@@ -168,7 +168,7 @@ def lenient(largest: Bucket) -> Start:
 
 
 def run(bucket: Bucket) -> Run:
-    return Run(1, bucket, *pad_rows([TokenRows([[3] * bucket.length])], bucket))
+    return Run(1, bucket, pad_rows([TokenRows([[3] * bucket.length])], bucket))
 
 
 @pytest.mark.parametrize(("start", "sealed"), [(START, True), (lenient(Bucket(2, 8)), False)])

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from fakes import tiny_models
 
+from server.core.catalog import TEXT
+from server.core.padding import pad_rows
 from server.core.tolerance import FLOAT32
 from server.core.types import Bucket
 
@@ -23,23 +25,32 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return FactoryModel(folder, "fakes.tiny_models:module")
 
 
+def arrays(model: Any, bucket: Bucket) -> Any:
+    from server.adapters.worker.samples import arrays_of
+    from server.adapters.worker.smoke.arrays import rows_for
+
+    return arrays_of(pad_rows(rows_for(model, bucket, TEXT), bucket))
+
+
 def test_rows_of_whole_and_half_length_take_turns_and_are_referred_to_alone(model: Any) -> None:
     """So that padding and neighbours show."""
-    from server.adapters.worker.smoke.arrays import call_on_cpu, inputs_for, reference_for
+    from server.adapters.worker.placed import on_cpu
+    from server.adapters.worker.smoke.arrays import reference_for, rows_for
 
-    inputs = inputs_for(model, BUCKET)
+    rows = rows_for(model, BUCKET, TEXT)
+    inputs = arrays(model, BUCKET)
     assert inputs["attention_mask"].sum(axis=1).tolist() == [6, 3, 6, 3]
     assert inputs["input_ids"].max() < model.vocabulary
-    outputs, alone = reference_for(model, inputs)
+    outputs, alone = reference_for(model, rows, BUCKET)
     assert alone
-    np.testing.assert_allclose(outputs["scores"], call_on_cpu(model, inputs)["scores"], rtol=1e-5)
+    np.testing.assert_allclose(outputs["scores"], on_cpu(model, inputs)["scores"], rtol=1e-5)
 
 
 def test_inputs_and_outputs_come_back_from_their_file(model: Any, tmp_path: Path) -> None:
     """By bucket, no more and no less."""
-    from server.adapters.worker.smoke.arrays import inputs_for, read, write
+    from server.adapters.worker.smoke.arrays import read, write
 
-    given = {bucket: (inputs_for(model, bucket), {"y": np.ones(bucket.batch, np.float32)}) for bucket in
+    given = {bucket: (arrays(model, bucket), {"y": np.ones(bucket.batch, np.float32)}) for bucket in
              (BUCKET, Bucket(1, 6))}  # fmt: skip
     write(tmp_path / "a", given)
     inputs, outputs = read(tmp_path / "a", BUCKET)
@@ -78,10 +89,9 @@ def test_the_audit_names_operators_code_and_hooks_that_bind_a_model(model: Any) 
     """A plain model has none of them."""
     import torch
 
-    from server.adapters.worker.smoke.arrays import inputs_for
     from server.adapters.worker.smoke.audit import audit
 
-    inputs = inputs_for(model, BUCKET)
+    inputs = arrays(model, BUCKET)
     plain = audit(model, inputs)
     assert (plain.custom, plain.cuda_only, plain.cuda_sources, plain.hooks, plain.error) == ((), (), (), 0, "")
     assert plain.operators >= 4

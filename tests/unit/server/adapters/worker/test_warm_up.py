@@ -8,6 +8,7 @@ import pytest
 
 from server.adapters.worker.record import NAME, Record
 from server.core.acceptance import Acceptance
+from server.core.tensors import Tensors
 from server.core.types import Bucket, BucketTiming
 from server.core.warmup import StabilityRule, cache_gain
 from server.ports.worker import BucketBegan, BucketWarm, Start, WorkerEvent
@@ -38,11 +39,11 @@ class Device:
         self.memory: int | None = None
         self._seen: set[Bucket] = set()
 
-    def call(self, ids: bytes, mask: bytes, bucket: Bucket) -> bytes:
+    def call(self, inputs: Tensors, bucket: Bucket) -> Tensors:
         if bucket not in self._seen:
             self._seen.add(bucket)
             self.first(self)
-        return b""
+        return {}
 
     def compiles(self) -> int:
         return self.compiled
@@ -60,10 +61,10 @@ class Device:
 class Checks:
     """Accepts everything."""
 
-    def inputs(self, bucket: Bucket, turn: int) -> tuple[bytes, bytes, Bucket]:
-        return b"", b"", bucket
+    def inputs(self, bucket: Bucket, turn: int) -> Tensors:
+        return {}
 
-    def check(self, vectors: bytes, bucket: Bucket, turn: int) -> Acceptance:
+    def check(self, outputs: Tensors, bucket: Bucket, turn: int) -> Acceptance:
         return Acceptance(True, 1.0, 0.0, 0.9)
 
 
