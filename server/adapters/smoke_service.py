@@ -46,9 +46,8 @@ def measure(config: Path, ports: Path, log: Path, model: str, body_of: BodyOf, b
         served = tuple(
             _alone(data, model, bucket, bodies[bucket], sources.get(str(bucket))) for bucket in sorted(bodies)
         )
-        together = _together(
-            data, model, [questions.body(metadata, replace(bucket, batch=1)) for bucket in sorted(bodies)]
-        )
+        single = [body_of(metadata, replace(bucket, batch=1)) for bucket in sorted(bodies)]
+        together = _together(data, model, single)
         compiles = sum(int(float(line.rsplit(" ", 1)[1])) for line in _get(admin, "/metrics").splitlines()
                        if line.startswith('canary_server_compiles_total{phase="serving"}'))  # fmt: skip
     seconds, failed, spent = together

@@ -110,3 +110,67 @@ def pictures() -> Any:
 
     torch.manual_seed(7)
     return Pictures().eval()
+
+
+ENCODED = {
+    "inputs": [{"name": "pixels", "datatype": "FP32", "shape": [-1, 3, "height", "width"]}],
+    "outputs": [
+        {"name": "embedding", "datatype": "FP32", "shape": [-1, 4]},
+        {"name": "heat", "datatype": "FP16", "shape": [-1, "height", "width"]},
+        {"name": "brightest", "datatype": "INT64", "shape": [-1]},
+    ],
+}
+
+
+def encoder() -> Any:
+    """Pixels of any size in; a sum over them, a map of them and a number out. Zeros at the end change none of these."""
+    import torch
+
+    class Encoder(torch.nn.Module):  # type: ignore[misc]  # torch is not followed by mypy
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = torch.nn.Conv2d(3, 4, kernel_size=1, bias=False)
+
+        def forward(self, pixels: Any) -> Any:
+            mixed = self.mix(pixels)
+            sums = mixed.sum(dim=(2, 3))
+            return {"embedding": sums, "heat": mixed.mean(dim=1), "brightest": sums.argmax(dim=1)}
+
+    torch.manual_seed(7)
+    return Encoder().eval()
+
+
+def tabular_declaration(datatype: str) -> dict[str, Any]:
+    return {
+        "inputs": [{"name": "features", "datatype": datatype, "shape": [-1, 32]}],
+        "outputs": [
+            {"name": "scores", "datatype": "FP32", "shape": [-1, 4]},
+            {"name": "logits", "datatype": datatype, "shape": [-1, 4]},
+        ],
+    }
+
+
+def tabular() -> Any:
+    """Rows of 32 numbers to four scores and their logits."""
+    import torch
+
+    class Tabular(torch.nn.Module):  # type: ignore[misc]  # torch is not followed by mypy
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(32, 4)
+
+        def forward(self, features: Any) -> Any:
+            logits = self.layer(features)
+            return {"scores": logits.softmax(dim=1), "logits": logits}
+
+    torch.manual_seed(7)
+    return Tabular().eval()
+
+
+def factory(folder: Path, build: Any, declared: dict[str, Any]) -> Path:
+    """A folder of the python-factory format for what ``build`` makes."""
+    from safetensors.torch import save_file
+
+    declare(folder, **{"vocabulary": 0, "max_length": 0, "about": "", **declared})
+    save_file(build().state_dict(), folder / "model.safetensors")
+    return folder

@@ -63,17 +63,23 @@ def _tensor(given: InputTensor, raw: memoryview | None) -> Tensor:
 def _array(given: InputTensor, raw: memoryview | None) -> Array:
     if raw is not None:
         return _decoded(given, raw)
-    # BF16 and FP32 alike: its own numbers are rounded where they are narrowed.
+    flat = _flat(given)
     layout = np.dtype(np.float32) if given.datatype == "BF16" else LAYOUTS[given.datatype]
-    with np.errstate(over="ignore"):
-        values: Array = np.array(_flat(given), dtype=layout).reshape(given.shape)
+    try:
+        with np.errstate(over="ignore"):
+            values: Array = np.array(flat, dtype=layout).reshape(given.shape)
+    except OverflowError:  # a whole number that no float holds
+        raise _beyond(given) from None
     values = narrowed(given.datatype, values) if given.datatype == "BF16" else values
     if given.datatype in FLOATS and not np.isfinite(values).all():
-        raise BadRequest(
-            f"inputs.{given.name}.data: got a number beyond {given.datatype}, allowed are what it holds",
-            param=given.name,
-        )
+        raise _beyond(given)
     return values
+
+
+def _beyond(given: InputTensor) -> BadRequest:
+    return BadRequest(
+        f"inputs.{given.name}.data: got a number beyond {given.datatype}, allowed are what it holds", param=given.name
+    )
 
 
 def _decoded(given: InputTensor, raw: memoryview) -> Array:
