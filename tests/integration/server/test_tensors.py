@@ -1,6 +1,7 @@
 """Models that take their own tensors behind the real front process: pictures and tables, with Triton's own client."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,14 @@ import numpy as np
 import pytest
 from fakes import tiny_models
 from integration.server.running import RunningServer, running
+
+from gateway.adapters.answers import compare_pair
+from gateway.core.compare.defaults import BOUNDS, policy_with
+from gateway.core.compare.result import PairKind, PairResult
+from gateway.core.plan import MetricId, MetricLimit, Plan
+from gateway.core.snapshot import Answer, Pair
+from gateway.core.types import Role
+from wire.framing import HEADER, framed_type
 
 http: Any = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not in the development lock yet")
 TESTS = Path(__file__).parents[2]
@@ -167,3 +176,36 @@ def test_rows_of_half_precision_on_the_emulated_tpu(tmp_path: Path, datatype: st
         np.testing.assert_allclose(scores, want["scores"].numpy(), rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(logits.astype(np.float32), want["logits"].numpy(), rtol=tolerance, atol=tolerance)
         assert server.metric('canary_server_compiles_total{phase="serving"}') == 0
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_gateway_compares_every_output(pictures: RunningServer, binary: bool) -> None:
+    """By its default policy: floats within bounds, whole numbers exactly, in the JSON or behind it."""
+    plan = Plan(
+        rollout="r",
+        steps=(1000,),
+        metrics=(
+            MetricLimit(metric=MetricId.ERROR, allowed=0.05),
+            MetricLimit(metric=MetricId.PARITY, allowed=0.05),
+        ),
+        compare=policy_with(BOUNDS["float32"]).canonical_text(),
+        copies=5000,
+    )
+    first, second = (_asked(pictures, drawn(1, 3, 4, 6) * sign, binary=binary) for sign in (1, -1))
+    same = replace(first, body=first.body.replace(b'"outputs"', b' "outputs"', 1) if not binary else first.body)
+    for other, kinds in ((same, {PairKind.OK}), (second, {PairKind.TOLERANCE})):
+        pair = Pair(epoch=1, window=1, request_id="id", path="/v2/models/m/infer", served=Role.BASELINE,
+                    body_hash=b"h", baseline=first, candidate=other)  # fmt: skip
+        found = compare_pair(pair, plan)
+        assert isinstance(found, PairResult)
+        assert {found.kind} == kinds, found.detail
+
+
+def _asked(server: RunningServer, pixels: Any, *, binary: bool) -> Answer:
+    """The answer as a gateway keeps it."""
+    tensor = {"name": "pixels", "datatype": "FP32", "shape": list(pixels.shape), "data": pixels.ravel().tolist()}
+    request = {"inputs": [tensor], "parameters": {"binary_data_output": binary}}
+    answer = server.data.post("/v2/models/m/infer", json=request)
+    kind = answer.headers["content-type"]
+    kind = framed_type(kind, answer.headers[HEADER]) if binary else kind
+    return Answer(status=answer.status_code, content_type=kind, body=answer.content)
