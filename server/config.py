@@ -192,7 +192,7 @@ class Settings(_Section):
         model = info.data.get("model")
         if model is not None and model.format in TEXT_FORMATS and value.names != TEXT:
             raise ValueError(
-                f"catalogue: got the dimensions {', '.join(value.names) or 'batch alone'}, allowed is length alone: "
+                f"catalogue: got the dimensions {', '.join(value.names) or 'none'}, allowed is length alone: "
                 f"a model of format {model.format} takes texts"
             )
         return value

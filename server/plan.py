@@ -169,7 +169,7 @@ def _not_served(names: Sequence[str], refused: Sequence[Group]) -> list[str]:
 
 def _suggested(catalogue: Catalogue, suggestion: Suggestion | None) -> list[str]:
     if suggestion is None:
-        return ["Suggested  nothing: the catalogue has several dimensions, and the widths of one are all that is tried"]
+        return ["Suggested  nothing: only the widths of a single dimension are tried"]
     if suggestion.widths is None or suggestion.present is None:
         return ["Suggested  nothing: no length is within the longest that is to be served"]
     name, now = catalogue.names[0], suggestion.present

@@ -82,7 +82,8 @@ def _csv(path: Path, text: str, names: Sequence[str]) -> Iterator[tuple[str, Map
 def _only(path: Path, names: Sequence[str]) -> str:
     if len(names) != 1:
         raise LengthsRefused(
-            f"{path}: got plain numbers, allowed are entries with {', '.join(names)}: the catalogue names all of them"
+            f"{path}: got plain numbers, allowed are entries with {', '.join(names) or 'rows'}: the catalogue names "
+            f"{'all of them' if names else 'no size'}"
         )
     return names[0]
 
@@ -95,7 +96,7 @@ def _grouped(path: Path, entries: Iterable[tuple[str, Mapping[str, Any]]], names
         missing = [name for name in names if name not in entry]
         if unknown or missing:
             raise LengthsRefused(
-                f"{path}: {where} has {', '.join(map(str, entry))}, needed are {', '.join(names)}, "
+                f"{path}: {where} has {', '.join(map(str, entry))}, needed are {', '.join(names) or 'none'}, "
                 "allowed are rows and count besides"
             )
         values = {name: _number(entry.get(name, 1)) for name in (*names, "rows", "count")}
@@ -106,7 +107,7 @@ def _grouped(path: Path, entries: Iterable[tuple[str, Mapping[str, Any]]], names
                 break
             continue
         known = {name: value for name, value in values.items() if value is not None}
-        counts[known["rows"], tuple(known[name] for name in names)] += known["count"]
+        counts[known["rows"], tuple(known[name] for name in names) or (1,)] += known["count"]
     if problems:
         raise LengthsRefused("\n".join(f"{path}: {problem}" for problem in problems))
     if not counts:

@@ -173,3 +173,14 @@ def test_a_wrong_number_is_a_wrong_usage(tmp_path: Path, options: tuple[str, str
     """Exit code 2, as argparse has it."""
     with pytest.raises(SystemExit, match="2"):
         planned(tmp_path, *options)
+
+
+def test_a_catalogue_of_batch_alone_is_priced_by_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is padded but rows."""
+    (tmp_path / "rows.json").write_text('[{"rows": 3, "count": 2}]')
+    changes: dict[str, Any] = {
+        "catalogue": {"batch": [1, 4]},
+        "model": {"name": "m", "path": "/m", "format": "torch-export"},
+    }
+    assert planned(tmp_path, "--lengths", str(tmp_path / "rows.json"), **changes) == 0
+    assert "2 of 2 requests" in capsys.readouterr().out
