@@ -27,11 +27,10 @@ def pad_rows(requests: Sequence[Rows], bucket: Bucket) -> dict[str, Raw]:
 
 def split(outputs: Tensors, counts: Sequence[int]) -> list[dict[str, Raw]]:
     """Each request's share of the rows, in order; padding rows at the end fall away."""
-    shares: list[dict[str, Raw]] = []
-    start = 0
-    for count in counts:
-        shares.append({name: raw.rows(start, start + count) for name, raw in outputs.items()})
-        start += count
+    shares: list[dict[str, Raw]] = [{} for _ in counts]
+    for name, raw in outputs.items():
+        for share, rows in zip(shares, raw.divided(counts), strict=True):
+            share[name] = rows
     return shares
 
 
@@ -40,23 +39,20 @@ def _pad_tokens(requests: Sequence[TokenRows], bucket: Bucket) -> dict[str, Raw]
 
     Rows beyond the requests keep one token, since a row without any has no mean.
     """
-    ids = array("i")
-    mask = array("i")
-    rows = 0
+    width = bucket.length
+    # Arrays are appended whole; of a list each number is looked at.
+    zeros, ones = array("i", [0]) * width, array("i", [1]) * width
+    ids, mask = array("i"), array("i")
     for tokens in requests:
         for index, row in enumerate(tokens.ids):
-            kept = [1] * len(row) if tokens.masks is None else tokens.masks[index]
-            used = min(len(row), bucket.length)
-            gap = bucket.length - used
-            ids.extend(row[:used])
-            ids.extend([0] * gap)
-            mask.extend(kept[:used])
-            mask.extend([0] * gap)
-            rows += 1
-    for _ in range(bucket.batch - rows):
-        ids.extend([0] * bucket.length)
-        mask.append(1)
-        mask.extend([0] * (bucket.length - 1))
+            used = min(len(row), width)
+            ids.extend(row if used == len(row) else row[:used])
+            mask.extend(ones[:used] if tokens.masks is None else tokens.masks[index][:used])
+            ids.extend(zeros[used:])
+            mask.extend(zeros[used:])
+    missing = bucket.batch - len(ids) // width
+    ids.extend(zeros * missing)
+    mask.extend((ones[:1] + zeros[1:]) * missing)
     shape = (bucket.batch, bucket.length)
     return {IDS: Raw("INT32", shape, ids.tobytes()), MASK: Raw("INT32", shape, mask.tobytes())}
 

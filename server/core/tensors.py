@@ -1,6 +1,6 @@
 """Named tensors on their way between front and worker, and a request that is made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -50,6 +50,15 @@ class Raw:
     def array(self) -> Array:
         """Read-only, in place."""
         return np.frombuffer(self.data, LAYOUTS[self.datatype]).reshape(self.shape)
+
+    def divided(self, counts: Sequence[int]) -> Iterator["Raw"]:
+        """So many rows each, from the first one on."""
+        datatype, data, each, rest = self.datatype, self.data, self.row_bytes, self.shape[1:]
+        start = 0
+        for count in counts:
+            end = start + count * each
+            yield Raw(datatype, (count, *rest), data[start:end])
+            start = end
 
     def rows(self, start: int, end: int) -> "Raw":
         each = self.row_bytes

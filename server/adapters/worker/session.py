@@ -38,6 +38,8 @@ class Session:
         self._ahead: Ahead | None = None
         self._record: Record | None = None
         self._engine: Engine
+        # Of the inputs in each bucket; of a lenient server there are no more than its programs.
+        self._shapes: dict[Bucket, dict[str, tuple[int, ...]]] = {}
 
     def load(self, model: Model) -> Probe:
         """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
@@ -112,12 +114,13 @@ class Session:
     def _call(self, inputs: Tensors, bucket: Bucket) -> dict[str, Raw]:
         """Everything was padded on the host, and is cut there, too. Raises EngineFailed."""
         signature = self._engine.model.signature
-        for spec in signature.inputs:
-            wanted = shape_in(spec, bucket, self._start.dimensions)
-            if inputs[spec.name].shape != wanted:
-                raise EngineFailed(
-                    f"{spec.name}: got shape {list(inputs[spec.name].shape)}, bucket {bucket} has {list(wanted)}"
-                )
+        if bucket not in self._shapes:
+            self._shapes[bucket] = {
+                spec.name: shape_in(spec, bucket, self._start.dimensions) for spec in signature.inputs
+            }
+        for name, wanted in self._shapes[bucket].items():
+            if inputs[name].shape != wanted:
+                raise EngineFailed(f"{name}: got shape {list(inputs[name].shape)}, bucket {bucket} has {list(wanted)}")
         found = self._engine.call(arrays_of(inputs))
         outputs = {spec.name: self._output(spec, found[spec.name], bucket) for spec in signature.outputs}
         size = sum(len(raw.data) for raw in outputs.values())
