@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.server_load import post
-from bench.server_work import MODEL
+from bench.server_work import DIM, MODEL
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_S: Final = 180.0
@@ -106,28 +106,18 @@ def started(words: list[str], *, peers: Path | None, cores: set[int], log: Path)
         process.wait()
 
 
-def one_layer(folder: Path, to: Path) -> Path:
-    """Our server's cheapest model of the same width: the first layer, with an inner width of 8."""
-    from safetensors.numpy import load_file, save_file
+def constant_model(folder: Path, to: Path) -> None:
+    """A folder for ``bench.server_constant``, with the tokenizer of ``folder``."""
+    import numpy as np
+    from safetensors.numpy import save_file
 
-    for path in folder.rglob("*"):
-        if path.is_file() and path.name != "model.safetensors":
-            (to / path.relative_to(folder)).parent.mkdir(parents=True, exist_ok=True)
-            (to / path.relative_to(folder)).write_bytes(path.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    (to / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1, "intermediate_size": 8}))
-    kept: dict[str, Any] = {}
-    for name, value in load_file(folder / "model.safetensors").items():
-        if ".layer." in name and ".layer.0." not in name:
-            continue
-        if ".intermediate.dense" in name:
-            kept[name] = value[:8].copy()
-        elif ".layer.0.output.dense.weight" in name:
-            kept[name] = value[:, :8].copy()
-        else:
-            kept[name] = value
-    save_file(kept, to / "model.safetensors", metadata={"format": "pt"})
-    return to
+    to.mkdir()
+    (to / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    save_file({"row": np.full(DIM, 0.05, dtype=np.float32)}, to / "model.safetensors", metadata={"format": "pt"})
+    tokens = [{"name": name, "datatype": "INT64", "shape": [-1, -1]} for name in ("input_ids", "attention_mask")]
+    output = {"name": "embedding", "datatype": "FP32", "shape": [-1, DIM]}
+    declared = {"inputs": tokens, "outputs": [output], "vocabulary": 30522, "max_length": 512}
+    (to / "canary-model.json").write_text(json.dumps(declared))
 
 
 def _config(folder: Path, port: int, work: Path) -> Path:

@@ -12,7 +12,7 @@ import uvloop
 
 from server.adapters.access_log import AccessLogFile
 from server.adapters.asgi.admin import AdminView, admin_app
-from server.adapters.asgi.data import data_app
+from server.adapters.asgi.data import DataApp
 from server.adapters.asgi.exchange import Exchange
 from server.adapters.asgi.health import Served, health_body, identity_of
 from server.adapters.asgi.hosts import HostGuard
@@ -126,7 +126,7 @@ class Server:
             lambda: self._identity, self._clock, statistics, self._access_log, log, last_call=self._bodies
         )
         self._data = UvicornListener(
-            data_app(
+            DataApp(
                 DataView(
                     model=settings.model.name,
                     version=_version(),

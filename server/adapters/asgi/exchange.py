@@ -5,10 +5,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from litestar import Request, Response
-
-from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response
-from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
+from server.adapters.asgi.answers import JSON, Answer, Content, content_answer, reason_of, refusal_answer
+from server.adapters.asgi.incoming import BODY_S, Asked, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
 from server.core.types import Bucket, DeadlinePassed, QueueFull
 from server.core.visit import Visit
@@ -24,7 +22,6 @@ MAX_REQUEST_ID: Final = 200
 MAX_EPOCH: Final = 32
 # nginx's number for a client that closed its connection; nobody reads it but the metrics and the access log.
 CALLER_GONE: Final = 499
-AnyRequest = Request[Any, Any, Any]
 Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 
@@ -40,50 +37,48 @@ class Exchange:
     body_s: float = BODY_S
     last_call: LastCall = field(default_factory=LastCall)
 
-    async def run(self, request: AnyRequest, route: str, work: Work, *, binary: bool = False) -> Response[bytes]:
-        """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met.
+    async def run(self, asked: Asked, route: str, work: Work, *, binary: bool = False) -> Answer:
+        """The answer to ``asked``; ``work`` gets the body and the visit, on which it notes what the request met.
 
         ``binary``: bytes may follow the JSON of the body.
         """
-        visit = self._visit(request)
+        visit = self._visit(asked)
         prediction: Prediction | None = None
         try:
-            prediction, content = await self._answer(request, visit, work, binary=binary)
+            prediction, content = await self._answer(asked, visit, work, binary=binary)
             timings = _timings(prediction, self.identity(), visit, self.clock.monotonic() - visit.arrived)
-            response, reason = await content_response(request, content, timings), ""
+            answer, reason = await content_answer(asked.headers, content, timings), ""
         except CallerGone:
-            response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
+            answer, reason = Answer(CALLER_GONE, b"", JSON, {}), "caller_gone"
         except Exception as error:  # every failure becomes an answer in the protocol's shape
-            response, reason = self._refusal(request.url.path, route, error, visit)
-        self._note(request, route, response.status_code or 200, reason, prediction, visit)
-        return response
+            answer, reason = self._refusal(asked.path, route, error, visit)
+        self._note(asked, route, answer.status, reason, prediction, visit)
+        return answer
 
-    def _visit(self, request: AnyRequest) -> Visit:
+    def _visit(self, asked: Asked) -> Visit:
         arrived = self.clock.monotonic()
-        deadline = request.headers.get(headers.DEADLINE_MS)
+        deadline = asked.headers.get(headers.DEADLINE_MS)
         deadline_ms = None if deadline is None else headers.parse_deadline_ms(deadline)
-        shadow = request.headers.get(headers.SHADOW) == "1"
+        shadow = asked.headers.get(headers.SHADOW) == "1"
         return Visit(arrived, deadline_at(arrived, deadline_ms), shadow=shadow)
 
-    async def _answer(
-        self, request: AnyRequest, visit: Visit, work: Work, *, binary: bool
-    ) -> tuple[Prediction, Content]:
-        coding = check_head(request, binary=binary)
+    async def _answer(self, asked: Asked, visit: Visit, work: Work, *, binary: bool) -> tuple[Prediction, Content]:
+        coding = check_head(asked.headers, binary=binary)
         async with self.last_call.heeded():
-            body = await read_body(request.receive, self.body_s, coding)
-        return await unless_gone(request.receive, work(body, visit))
+            body = await read_body(asked.receive, self.body_s, coding)
+        return await unless_gone(asked.receive, work(body, visit))
 
-    def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:
+    def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Answer, str]:
         code, message, param = reason_of(error)
         if code is Reason.INTERNAL:
             self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
         # The rest of a body that is given up must not be read as the next request.
         close = isinstance(error, BodyTooSlow)
-        return refusal_response(path, code, message, param, close=close, more=_told(error, visit)), str(code)
+        return refusal_answer(path, code, message, param, close=close, more=_told(error, visit)), str(code)
 
     def _note(
         self,
-        request: AnyRequest,
+        asked: Asked,
         route: str,
         status: int,
         reason: str,
@@ -96,8 +91,8 @@ class Exchange:
         self.access_log.write(
             {
                 "at": round(self.clock.wall(), 6),
-                "request_id": request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
-                "epoch": request.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
+                "request_id": asked.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
+                "epoch": asked.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
                 "shadow": visit.shadow,
                 "route": route,
                 "status": status,

@@ -1,11 +1,11 @@
 """A request as it comes in: what is refused by its head, its body within bounds, and a caller that leaves."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from litestar import Request
-from litestar.types import Receive
+from litestar.types import Receive, Scope
 
 from server.adapters.asgi.answers import JSON, MAX_BODY
 from server.core.types import BadRequest, Refused
@@ -33,14 +33,28 @@ class CallerGone(Exception):
     """The connection was closed by the other side: there is nobody to answer."""
 
 
-def check_head(request: Request[Any, Any, Any], *, binary: bool) -> Coding | None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it came. Of a header that came several times the first one counts."""
+
+    path: str
+    headers: Mapping[str, str]
+    receive: Receive
+
+    @classmethod
+    def of(cls, scope: Scope, receive: Receive) -> "Asked":
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(list(scope["headers"]))}
+        return cls(scope["path"], headers, receive)
+
+
+def check_head(headers: Mapping[str, str], *, binary: bool) -> Coding | None:
     """The content coding of the body. JSON is read, no content type at all counts as JSON; where ``binary``, also
     tensors behind it, whose length the head says. Raises a Refused.
     """
-    framed = framing.HEADER in request.headers
+    framed = framing.HEADER in headers
     if framed and not binary:
         raise UnsupportedMediaType(f"{framing.HEADER}: binary tensors are for the Open Inference routes")
-    kind = framing.media_type(request.headers.get("content-type", JSON))
+    kind = framing.media_type(headers.get("content-type", JSON))
     if kind == framing.OCTETS and binary and not framed:
         raise BadRequest(
             f"{framing.HEADER}: is missing, it says how many bytes of the body are JSON", param=framing.HEADER
@@ -48,10 +62,10 @@ def check_head(request: Request[Any, Any, Any], *, binary: bool) -> Coding | Non
     allowed = (JSON, framing.OCTETS) if framed else (JSON,)
     if kind not in allowed:
         raise UnsupportedMediaType(f"content-type: got {kind!r}, allowed is {' or '.join(allowed)}")
-    length = request.headers.get("content-length", "")
+    length = headers.get("content-length", "")
     if length.isdigit() and int(length) > MAX_BODY:
         raise _too_large()
-    return _coding(request.headers.get("content-encoding", ""))
+    return _coding(headers.get("content-encoding", ""))
 
 
 def _coding(named: str) -> Coding | None:
@@ -110,22 +124,27 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     Call it after the body was read. HTTP servers do not cancel an application whose client is gone; the one way
     to notice is to receive once more (ASGI HTTP specification, Disconnect).
     """
-    working = asyncio.create_task(work, name="work")
-    leaving = asyncio.create_task(_disconnected(receive), name="leaving")
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise CallerGone
-    finally:
+    working = asyncio.current_task()
+    assert working is not None, "a coroutine runs in a task"
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
         working.cancel()
+
+    leaving = asyncio.create_task(watch(), name="leaving")
+    try:
+        return await work
+    except asyncio.CancelledError:
+        # Whoever else cancelled this task is not to be kept from it.
+        if gone and working.uncancel() == 0:
+            raise CallerGone from None
+        raise
+    finally:
         leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _too_large() -> BodyTooLarge:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from server.adapters.asgi.data import data_app
+from server.adapters.asgi.data import DataApp
 from server.adapters.asgi.exchange import MAX_EPOCH, Exchange
 from server.adapters.asgi.listen import UvicornListener, bind
 from server.adapters.asgi.view import DataView
@@ -140,7 +140,7 @@ def with_port(
         view = DataView(
             "m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange, Statistics(telemetry, clock).of
         )
-        listener = UvicornListener(data_app(view), bind("127.0.0.1", 0), max_connections=8)
+        listener = UvicornListener(DataApp(view), bind("127.0.0.1", 0), max_connections=8)
         await listener.start()
         port = Port(batcher, listener, sent, noted, telemetry.rows)
         try:

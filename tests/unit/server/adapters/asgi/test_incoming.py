@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from litestar import Request
 
 from server.adapters.asgi.answers import MAX_BODY
 from server.adapters.asgi.incoming import (
@@ -98,6 +97,7 @@ def test_work_for_a_caller_that_stays_is_finished() -> None:
         assert await unless_gone(client.receive, work()) == 3
         with pytest.raises(ValueError, match="inside"):
             await unless_gone(client.receive, failing())
+        await asyncio.sleep(0)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
@@ -127,14 +127,14 @@ def test_work_for_a_caller_that_leaves_is_cancelled(how: str) -> None:
         with pytest.raises(CallerGone if how == "leaves" else asyncio.CancelledError):
             await running
         assert ended.is_set()
+        await asyncio.sleep(0)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
 
 
-def head(**headers: str) -> Request[Any, Any, Any]:
-    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return Request({"type": "http", "headers": raw, "path": "/", "query_string": b""})  # type: ignore[typeddict-item]
+def head(**headers: str) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 LENGTH = {"inference_header_content_length": "2"}
