@@ -81,6 +81,7 @@ class Server:
         self._telemetry = PromTelemetry()
         statistics = Statistics(self._telemetry, self._clock)
         self._identity: Identity | None = None
+        self._digest = ""
         catalogue = settings.shapes()
         self._served = Served(
             model=settings.model.name,
@@ -123,7 +124,7 @@ class Server:
         )
         self._bodies = LastCall()
         exchange = Exchange(
-            lambda: self._identity, self._clock, statistics, self._access_log, log, last_call=self._bodies
+            lambda: self._digest, self._clock, statistics, self._access_log, log, last_call=self._bodies
         )
         self._data = UvicornListener(
             DataApp(
@@ -208,8 +209,9 @@ class Server:
 
     def _take_facts(self, facts: EngineFacts) -> None:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
+        self._digest = self._identity.digest()
         self._telemetry.set_identity(self._identity)
-        self._log.info("identity", digest=self._identity.digest(), **msgspec.to_builtins(self._identity))
+        self._log.info("identity", digest=self._digest, **msgspec.to_builtins(self._identity))
 
 
 def rules_of(settings: Settings) -> Rules:

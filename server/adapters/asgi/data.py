@@ -9,6 +9,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response, post
 from litestar.datastructures import MutableScopeHeaders
+from litestar.enums import ScopeType
 from litestar.params import FromPath
 from litestar.types import Message, Receive, Scope, Send
 
@@ -33,7 +34,7 @@ class DataApp:
         self._view = view
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["type"] == ScopeType.HTTP and scope["method"] == "POST":
             answering = self._answering(scope["path"], Asked.of(scope, receive))
             if answering is not None:
                 await _send(send, await answering, _farewell(self._view, scope))

@@ -16,7 +16,6 @@ from server.runtime.last_call import LastCall
 from server.runtime.predict import Prediction
 from wire import headers
 from wire.errors import Reason
-from wire.health import Identity
 
 MAX_REQUEST_ID: Final = 200
 MAX_EPOCH: Final = 32
@@ -27,9 +26,9 @@ Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before."""
+    """Runs requests. ``identity`` is its digest, empty before the model is loaded. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before."""
 
-    identity: Callable[[], Identity | None]
+    identity: Callable[[], str]
     clock: Clock
     telemetry: Telemetry
     access_log: AccessLog
@@ -88,6 +87,8 @@ class Exchange:
         seconds = self.clock.monotonic() - visit.arrived
         queue_s = None if answered is None else answered.queue_s
         self.telemetry.request_done(route, status, reason, seconds, queue_s)
+        if not self.access_log.kept:
+            return
         self.access_log.write(
             {
                 "at": round(self.clock.wall(), 6),
@@ -105,7 +106,7 @@ class Exchange:
         )
 
 
-def _timings(prediction: Prediction, identity: Identity | None, visit: Visit, total_s: float) -> dict[str, str]:
+def _timings(prediction: Prediction, identity: str, visit: Visit, total_s: float) -> dict[str, str]:
     """What the gateway reads of each answer. Milliseconds."""
     queue, batch, device = (
         f"{seconds * 1000:.3f}" for seconds in (prediction.queue_s, prediction.batch_s, prediction.device_s)
@@ -119,7 +120,7 @@ def _timings(prediction: Prediction, identity: Identity | None, visit: Visit, to
         headers.SERVER_TIMING: (
             f"queue;dur={queue}, batch;dur={batch}, device;dur={device}, total;dur={total_s * 1000:.3f}"
         ),
-        headers.IDENTITY: "" if identity is None else identity.digest(),
+        headers.IDENTITY: identity,
         **_compiles(visit, prediction.bucket),
     }
 

@@ -40,6 +40,7 @@ class Lines:
         self.lines: list[dict[str, object]] = []
         self.errors: list[str] = []
         self.written = asyncio.Semaphore(0)
+        self.kept = True
 
     def write(self, fields: dict[str, object]) -> None:
         self.lines.append(fields)
@@ -135,7 +136,7 @@ def with_port(
         sent: asyncio.Queue[Run] = asyncio.Queue()
         batcher = Batcher(catalogue, 8, sent.put_nowait, clock, telemetry)
         batcher.open(FACTS.dim, compiled=True)
-        exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
+        exchange = Exchange(lambda: "", clock, telemetry, noted, noted, body_s=body_s)
         predictor = Predictor("m", lambda: LIFE, lambda: FACTS, catalogue, OneToken(), batcher, clock)
         view = DataView(
             "m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange, Statistics(telemetry, clock).of
