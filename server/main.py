@@ -1,6 +1,7 @@
 """The composition root: the whole object graph, and the order in which it starts and ends."""
 
 import asyncio
+import gc
 import importlib.metadata
 import os
 import signal
@@ -165,6 +166,9 @@ class Server:
         self._access_log.open()
         # Parsing holds the interpreter's lock for tens of milliseconds: before anybody asks, not while they do.
         unusable = self._load_tokenizer()
+        # What is there by now stays; the collector need not go through it again and again.
+        gc.collect()
+        gc.freeze()
         listening = [await self._data.start(), await self._admin.start()]
         ports = Ports(data=self._data.port, admin=self._admin.port, pid=os.getpid())
         if self._settings.ports_file is not None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from server.adapters.asgi.answers import JSON
+from server.adapters.asgi.leaving import EXTENSION, Leaving
 from server.adapters.asgi.lingering import LingeringTransport
 from wire.errors import Reason, error_body
 
@@ -48,6 +49,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._stop_timer()
         self.transport.close_now()
         super().connection_lost(exc)
+        if self.cycle is not None:
+            Leaving.of(self.cycle.scope).tell()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -75,6 +78,7 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
             self._refusal = _too_large()
             raise _Refused
+        self.scope["extensions"] = {EXTENSION: Leaving()}
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

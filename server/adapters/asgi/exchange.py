@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from server.adapters.asgi.answers import JSON, Answer, Content, content_answer, reason_of, refusal_answer
-from server.adapters.asgi.incoming import BODY_S, Asked, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
+from server.adapters.asgi.incoming import BODY_S, Asked, BodyTooSlow, check_head, read_body
+from server.adapters.asgi.leaving import CallerGone
 from server.core.admission import deadline_at
 from server.core.types import Bucket, DeadlinePassed, QueueFull
 from server.core.visit import Visit
@@ -26,7 +27,9 @@ Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``identity`` is its digest, empty before the model is loaded. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before."""
+    """Runs requests. ``identity`` gives its digest, empty before the model is loaded. ``body_s`` is the time that a caller
+    has for its body, ``last_call`` may end it before.
+    """
 
     identity: Callable[[], str]
     clock: Clock
@@ -63,9 +66,8 @@ class Exchange:
 
     async def _answer(self, asked: Asked, visit: Visit, work: Work, *, binary: bool) -> tuple[Prediction, Content]:
         coding = check_head(asked.headers, binary=binary)
-        async with self.last_call.heeded():
-            body = await read_body(asked.receive, self.body_s, coding)
-        return await unless_gone(asked.receive, work(body, visit))
+        body = await read_body(asked.receive, self.body_s, coding, self.last_call)
+        return await asked.leaving.unless_gone(work(body, visit))
 
     def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Answer, str]:
         code, message, param = reason_of(error)

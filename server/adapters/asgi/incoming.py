@@ -1,18 +1,18 @@
-"""A request as it comes in: what is refused by its head, its body within bounds, and a caller that leaves."""
+"""A request as it comes in: what is refused by its head, and its body within bounds."""
 
-import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from litestar.types import Receive, Scope
 
 from server.adapters.asgi.answers import JSON, MAX_BODY
+from server.adapters.asgi.leaving import CallerGone, Leaving
 from server.core.types import BadRequest, Refused
+from server.runtime.last_call import LastCall, Wait
 from wire import framing
 from wire.coding import CODINGS, BadCoding, Coding, Decoder, TooLong
 
-T = TypeVar("T")
 # For the whole body, from the end of the head.
 BODY_S: Final = 30.0
 
@@ -29,10 +29,6 @@ class BodyTooSlow(Refused):
     reason = "bad_request"
 
 
-class CallerGone(Exception):
-    """The connection was closed by the other side: there is nobody to answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request as it came. Of a header that came several times the first one counts."""
@@ -40,11 +36,12 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     receive: Receive
+    leaving: Leaving
 
     @classmethod
     def of(cls, scope: Scope, receive: Receive) -> "Asked":
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(list(scope["headers"]))}
-        return cls(scope["path"], headers, receive)
+        return cls(scope["path"], headers, receive, Leaving.of(scope))
 
 
 def check_head(headers: Mapping[str, str], *, binary: bool) -> Coding | None:
@@ -78,16 +75,19 @@ def _coding(named: str) -> Coding | None:
     raise UnsupportedMediaType(f"content-encoding: got {named!r}, allowed is one of identity, {', '.join(CODINGS)}")
 
 
-async def read_body(receive: Receive, within_s: float, coding: Coding | None = None) -> bytes:
+async def read_body(
+    receive: Receive, within_s: float, coding: Coding | None = None, last_call: LastCall | None = None
+) -> bytes:
     """The whole body, decoded. What came and what is decoded of it are both bounded by MAX_BODY.
 
-    Raises BodyTooLarge, BodyTooSlow, BadRequest, CallerGone.
+    Raises BodyTooLarge, BodyTooSlow, BadRequest, CallerGone; NotReady when it is ended by ``last_call``.
     """
+    wait = (last_call or LastCall()).heeded(within_s)
     if coding is None:
-        return await _read(receive, within_s, None)
+        return await _read(receive, wait, None)
     decoder = Decoder(coding, MAX_BODY)
     try:
-        await _read(receive, within_s, decoder)
+        await _read(receive, wait, decoder)
         return decoder.whole()
     except TooLong:
         raise _too_large() from None
@@ -95,11 +95,11 @@ async def read_body(receive: Receive, within_s: float, coding: Coding | None = N
         raise BadRequest(f"body: {error}", param="content-encoding") from error
 
 
-async def _read(receive: Receive, within_s: float, decoder: Decoder | None) -> bytes:
+async def _read(receive: Receive, wait: Wait, decoder: Decoder | None) -> bytes:
     """What came, unless a decoder took it."""
     body, came = bytearray(), 0
     try:
-        async with asyncio.timeout(within_s):
+        async with wait:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -115,36 +115,7 @@ async def _read(receive: Receive, within_s: float, decoder: Decoder | None) -> b
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        raise BodyTooSlow(f"body: not complete within {within_s:g} s; {came} bytes came") from None
-
-
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the caller leaves before it. Raises CallerGone.
-
-    Call it after the body was read. HTTP servers do not cancel an application whose client is gone; the one way
-    to notice is to receive once more (ASGI HTTP specification, Disconnect).
-    """
-    working = asyncio.current_task()
-    assert working is not None, "a coroutine runs in a task"
-    gone = False
-
-    async def watch() -> None:
-        nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone = True
-        working.cancel()
-
-    leaving = asyncio.create_task(watch(), name="leaving")
-    try:
-        return await work
-    except asyncio.CancelledError:
-        # Whoever else cancelled this task is not to be kept from it.
-        if gone and working.uncancel() == 0:
-            raise CallerGone from None
-        raise
-    finally:
-        leaving.cancel()
+        raise BodyTooSlow(f"body: not complete within {wait.within_s:g} s; {came} bytes came") from None
 
 
 def _too_large() -> BodyTooLarge:
