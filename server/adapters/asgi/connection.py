@@ -78,7 +78,7 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
             self._refusal = _too_large()
             raise _Refused
-        self.scope["extensions"] = {EXTENSION: Leaving()}
+        self.scope["extensions"] = {EXTENSION: Leaving()}  # type: ignore[dict-item]  # uvicorn allows plain values only
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -27,8 +27,8 @@ Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``identity`` gives its digest, empty before the model is loaded. ``body_s`` is the time that a caller
-    has for its body, ``last_call`` may end it before.
+    """Runs requests. ``identity`` gives its digest, empty before the model is loaded. ``body_s`` is the time that a
+    caller has for its body, ``last_call`` may end it before.
     """
 
     identity: Callable[[], str]

@@ -5,10 +5,8 @@ of its own for every request; the connection knows it, and its word costs nothin
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
-
-from litestar.types import Scope
 
 T = TypeVar("T")
 EXTENSION: Final = "canary.leaving"
@@ -26,10 +24,13 @@ class Leaving:
         self._working: asyncio.Task[Any] | None = None
 
     @classmethod
-    def of(cls, scope: Scope) -> "Leaving":
+    def of(cls, scope: Mapping[str, Any]) -> "Leaving":
         """What the connection put there; one that is never told where another server runs the application."""
         found = (scope.get("extensions") or {}).get(EXTENSION)
         return found if isinstance(found, cls) else cls()
+
+    def is_gone(self) -> bool:
+        return self._gone
 
     def tell(self) -> None:
         self._gone = True
@@ -38,7 +39,7 @@ class Leaving:
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``, which is cancelled when the caller leaves before it. Raises CallerGone."""
-        if self._gone:
+        if self.is_gone():
             work.close()
             raise CallerGone
         working = self._working = asyncio.current_task()
@@ -47,7 +48,7 @@ class Leaving:
             return await work
         except asyncio.CancelledError:
             # Whoever else cancelled this task is not to be kept from it.
-            if self._gone and working.uncancel() == 0:
+            if self.is_gone() and working.uncancel() == 0:
                 raise CallerGone from None
             raise
         finally:
