@@ -3,6 +3,7 @@ SHELL := /bin/sh
 VENV := .venv
 RUN := $(VENV)/bin/python
 SCENARIO ?= good
+PEERS := .cache/bench-peers
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 PACKAGES := wire server gateway ctl loadtest demo bench
 
@@ -17,7 +18,7 @@ help:
 	@echo "make test-tools            tests that need Debian's tools (installs them as root)"
 	@echo "make check                 lint, types, import contract, unit tests"
 	@echo "make bench-decisions       the decision rule on simulated traffic, beside other tools' rules (ten minutes)"
-	@echo "make bench-server          our inference server beside others (PEERS=FOLDER: see docs/benchmarks.md)"
+	@echo "make bench-server          our inference server beside others (a quarter of an hour; QUICK=1 only tries it)"
 	@echo "make lock                  writes locks/*.txt from locks/*.in"
 	@echo "make clean-all             removes everything that make created"
 
@@ -56,8 +57,14 @@ test-tools: $(VENV)/.fresh
 bench-decisions: $(VENV)/.fresh
 	@nice -n 19 $(RUN) -m bench.decisions
 
-bench-server: $(VENV)/.fresh
-	@$(RUN) -m bench.server $(if $(PEERS),--peers $(PEERS))
+# LitServe and Mosec, in an environment of their own: torch and all else that dev.txt has comes from .venv.
+$(PEERS)/.fresh: locks/bench.txt $(VENV)/.fresh
+	@$(RUN) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r locks/bench.txt
+	@touch $@
+
+bench-server: $(PEERS)/.fresh
+	@$(RUN) -m bench.server --peers $(PEERS) --out .cache/bench-server.json $(if $(QUICK),--quick)
 
 lock:
 	@scripts/lock

@@ -8,81 +8,129 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from bench.server_load import post
-from bench.server_work import MODEL
+from bench.server_work import DIM, MODEL
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-START_S: Final = 180.0
+START_S: Final = 300.0
 OURS: Final = "ours"
+OURS_BF16: Final = "ours-bfloat16"
+DOCUMENTED: Final = ("plain", "litserve", "mosec")
+SORTED: Final = "mosec-sorted"
 MODULES: Final = {
+    "plain": "bench.server_peers",
     "litserve": "bench.server_litserve",
     "mosec": "bench.server_mosec",
-    "mosec-sorted": "bench.server_mosec",
+    SORTED: "bench.server_mosec",
 }
+PACKAGES: Final = {"litserve": "litserve", "mosec": "mosec", SORTED: "mosec"}
+# Eager on a CPU every token of padding costs its share: many widths, every batch size, of long texts only small ones.
 CATALOGUE: Final = {
-    "batch": [1, 2, 3, 4, 6, 8, 12, 16],
+    "batch": list(range(1, 17)),
     "length": [6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64],
+    "exclude": [{"batch": {"from": 9}, "length": {"from": 24}}, {"batch": {"from": 5}, "length": {"from": 40}}],
 }
+QUICK_CATALOGUE: Final = {"batch": [1, 4], "length": [16, 64]}
+LAYER_CATALOGUE: Final = {"batch": [1, 2, 4, 8, 16, 32, 64], "length": [8]}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the servers run: their cores, the peers' environment, a scratch folder, and the weights."""
+
+    cores: frozenset[int]
+    peers: Path | None
+    work: Path
+    weights: Path
+    quick: bool = False
+
+    def interpreter(self, name: str) -> tuple[str, dict[str, str]]:
+        """What runs a server, and the variables that go with it. What is installed here comes first: of the peers'
+        environment only what is missing.
+        """
+        if self.peers is None or name not in PACKAGES:
+            return sys.executable, {}
+        path = os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])
+        return str(self.peers / "bin" / "python"), {"PYTHONPATH": path}
+
+    def missing(self) -> dict[str, str]:
+        """Who cannot be imported, and why."""
+        found = {}
+        for name, package in PACKAGES.items():
+            interpreter, variables = self.interpreter(name)
+            try:
+                tried = subprocess.run(
+                    [interpreter, "-c", f"import {package}"],
+                    env={**os.environ, **variables},
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+            except OSError as error:
+                found[name] = str(error)
+                continue
+            if tried.returncode:
+                found[name] = tried.stderr.strip().splitlines()[-1]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that answers. ``group``: of all of its processes; ``front``: the one that speaks HTTP."""
+    """A server that answers. ``group``: of all of its processes."""
 
     port: int
     path: str
     group: int
-    front: int
 
-    def requests(self, texts: list[str]) -> list[bytes]:
+    def requests(self, inputs: Sequence[object]) -> list[bytes]:
         more = {"model": MODEL} if self.path.startswith("/v1") else {}
-        return [post(self.path, json.dumps({"input": text, **more}).encode()) for text in texts]
+        return [post(self.path, json.dumps({"input": each, **more}).encode()) for each in inputs]
+
+    def vector(self, body: bytes) -> list[float]:
+        """Of an answer."""
+        found: Any = json.loads(body)
+        vector: list[float] = (found["data"][0] if self.path.startswith("/v1") else found)["embedding"]
+        return vector
 
 
 @contextmanager
-def serving(name: str, folder: Path | None, *, peers: Path | None, cores: set[int], work: Path) -> Iterator[Running]:
-    """``folder`` None is a model that costs nothing; for ours it must be a folder. Raises OSError."""
-    port = _free_port()
-    if name == OURS:
-        assert folder is not None, "our server has no constant model; give it a small one"
-        words = ["-m", "server", "--config", str(_config(folder, port, work))]
+def serving(name: str, stage: Stage, *, layer: bool = False) -> Iterator[Running]:
+    """``layer``: with a model that costs nothing. Raises OSError."""
+    port, ours = _free_port(), name in (OURS, OURS_BF16)
+    if ours:
+        words = ["-m", "server", "--config", str(_config(stage, port, name, layer=layer))]
     else:
-        words = ["-m", MODULES.get(name, "bench.server_peers"), name, str(port), "-" if folder is None else str(folder)]
-    with started(words, peers=peers, cores=cores, log=work / f"{name}.log") as process:
-        path = "/v1/embeddings" if name == OURS else "/embed"
-        running = Running(port, path, process.pid, process.pid)
+        words = ["-m", MODULES[name], name, str(port), "-" if layer else str(stage.weights)]
+    log = stage.work / f"{name}.log"
+    with started(name, words, stage, log) as process:
+        running = Running(port, "/v1/embeddings" if ours else "/embed", process.pid)
         try:
             _wait(running, process)
         except OSError as error:
-            raise OSError(f"{name} did not start: {error}: {(work / f'{name}.log').read_text()[-2000:]}") from error
+            raise OSError(f"{name} did not start: {error}: {log.read_text()[-2000:]}") from error
         yield running
 
 
-def interpreter_of(peers: Path) -> str:
-    return str(peers / "bin" / "python")
-
-
-def python_path() -> str:
-    """What is installed here comes first: of the peers' environment only what is missing."""
-    return os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])
-
-
 @contextmanager
-def started(words: list[str], *, peers: Path | None, cores: set[int], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
-    """A Python process with a group of its own on ``cores``; what it prints is in ``log``."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    interpreter = sys.executable
-    if peers is not None and words[1] in MODULES.values():
-        interpreter, environment["PYTHONPATH"] = interpreter_of(peers), python_path()
+def started(name: str, words: list[str], stage: Stage, log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """A Python process with a group of its own on the stage's cores; what it prints is in ``log``."""
+    interpreter, variables = stage.interpreter(name)
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        **variables,
+    }
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)  # A child inherits it.
+    os.sched_setaffinity(0, stage.cores)  # A child inherits it, and whatever it starts.
     try:
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -106,58 +154,59 @@ def started(words: list[str], *, peers: Path | None, cores: set[int], log: Path)
         process.wait()
 
 
-def one_layer(folder: Path, to: Path) -> Path:
-    """Our server's cheapest model of the same width: the first layer, with an inner width of 8."""
-    from safetensors.numpy import load_file, save_file
-
-    for path in folder.rglob("*"):
-        if path.is_file() and path.name != "model.safetensors":
-            (to / path.relative_to(folder)).parent.mkdir(parents=True, exist_ok=True)
-            (to / path.relative_to(folder)).write_bytes(path.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    (to / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1, "intermediate_size": 8}))
-    kept: dict[str, Any] = {}
-    for name, value in load_file(folder / "model.safetensors").items():
-        if ".layer." in name and ".layer.0." not in name:
-            continue
-        if ".intermediate.dense" in name:
-            kept[name] = value[:8].copy()
-        elif ".layer.0.output.dense.weight" in name:
-            kept[name] = value[:, :8].copy()
-        else:
-            kept[name] = value
-    save_file(kept, to / "model.safetensors", metadata={"format": "pt"})
-    return to
-
-
-def _config(folder: Path, port: int, work: Path) -> Path:
-    cache = work / "cache"
+def _config(stage: Stage, port: int, name: str, *, layer: bool) -> Path:
+    cache = stage.work / "cache"
     cache.mkdir(mode=0o700, exist_ok=True)
-    path = work / "server.yaml"
+    model = {"name": MODEL, "path": str(stage.weights), "format": "sentence-transformers"}
+    catalogue: dict[str, Any] = QUICK_CATALOGUE if stage.quick else CATALOGUE
+    if layer:
+        factory = "bench.server_constant:build"
+        model |= {"path": str(_constant_model(stage)), "format": "python-factory", "factory": factory}
+        catalogue = LAYER_CATALOGUE
     document = {
         "apiVersion": "canary/v1",
         "kind": "Server",
-        "model": {"name": MODEL, "path": str(folder), "format": "sentence-transformers"},
+        "model": model,
         "device": "cpu",
-        "catalogue": CATALOGUE,
-        "warm_up": {"min_calls": 2, "max_calls": 4},
+        "dtype": "bfloat16" if name == OURS_BF16 else "float32",
+        "catalogue": catalogue,
+        "warm_up": {"min_calls": 2, "max_calls": 3},
         "listen": {"port": port},
         "admin": {"port": 0},
         "cache_dir": str(cache),
-        "queue": {"max_rows": 1024, "max_wait_ms": 500},
+        "queue": {"max_rows": 1024, "max_wait_ms": 600},
     }
+    path = stage.work / f"{name}.yaml"
     path.write_text(json.dumps(document))  # JSON is YAML.
     return path
 
 
+def _constant_model(stage: Stage) -> Path:
+    """A folder for ``bench.server_constant``, with the tokenizer of the weights."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    folder = stage.work / "constant"
+    if not folder.exists():
+        folder.mkdir()
+        (folder / "tokenizer.json").write_bytes((stage.weights / "tokenizer.json").read_bytes())
+        save_file({"row": np.full(DIM, 0.05, dtype=np.float32)}, folder / "model.safetensors")
+        tokens = [{"name": name, "datatype": "INT64", "shape": [-1, -1]} for name in ("input_ids", "attention_mask")]
+        output = {"name": "embedding", "datatype": "FP32", "shape": [-1, DIM]}
+        declared = {"inputs": tokens, "outputs": [output], "vocabulary": 30522, "max_length": 512}
+        (folder / "canary-model.json").write_text(json.dumps(declared))
+    return folder
+
+
 def _wait(running: Running, process: "subprocess.Popen[bytes]") -> None:
+    """Until it answers. Raises OSError."""
     url = f"http://127.0.0.1:{running.port}{running.path}"
     body = json.dumps({"input": "red shirt", "model": MODEL}).encode()
     end = time.monotonic() + START_S
     while True:
-        asked = urllib.request.Request(url, body, {"content-type": "application/json"})  # our own port
+        asked = urllib.request.Request(url, body, {"content-type": "application/json"})
         try:
-            with urllib.request.urlopen(asked, timeout=10):  # noqa: S310
+            with urllib.request.urlopen(asked, timeout=10):  # noqa: S310  # our own port
                 return
         except OSError:
             if process.poll() is not None or time.monotonic() > end:

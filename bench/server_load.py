@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-CONNECTIONS: Final = 1024
+# Below what our data port accepts, so that nobody is refused for the generator's connections.
+CONNECTIONS: Final = 700
 TICKS: Final = 100
 
 
@@ -20,12 +21,20 @@ class Seen:
     seconds: float = 0.0
 
     def good(self, limit_s: float = float("inf")) -> int:
-        return sum(1 for _, status, took in self.answers if status == 200 and took <= limit_s)
+        """Answers that came within the phase, each within ``limit_s``."""
+        return sum(
+            1 for at, status, took in self.answers if status == 200 and took <= limit_s and at + took <= self.seconds
+        )
 
-    def percentile(self, share: float, status: int = 200) -> float:
+    def percentile(self, share: float, *statuses: int) -> float:
         """Seconds, infinite when nothing was answered so."""
-        took = sorted(took for _, each, took in self.answers if each == status)
+        took = sorted(took for _, status, took in self.answers if status in (statuses or (200,)))
         return took[min(len(took) - 1, int(share * len(took)))] if took else float("inf")
+
+    def between(self, begin: float, end: float) -> "Seen":
+        """Of what was due then, as a phase of its own."""
+        answers = [(at - begin, status, took) for at, status, took in self.answers if begin <= at < end]
+        return Seen(answers, end - begin)
 
 
 class Line:
@@ -35,8 +44,8 @@ class Line:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, request: bytes) -> int:
-        """The status; 0 when there was no whole answer."""
+    async def ask(self, request: bytes) -> tuple[int, bytes]:
+        """Status and body; 0 when there was no whole answer."""
         try:
             if self._streams is None:
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port)
@@ -44,13 +53,13 @@ class Line:
             writer.write(request)
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
-            await reader.readexactly(length)
+            body = await reader.readexactly(length)
             if b"connection: close" in head:
                 await self.close()
-            return int(head[9:12])
+            return int(head[9:12]), body
         except (OSError, ValueError, asyncio.IncompleteReadError):
             await self.close()
-            return 0
+            return 0, b""
 
     async def close(self) -> None:
         streams, self._streams = self._streams, None
@@ -70,7 +79,7 @@ async def closed_loop(port: int, requests: Sequence[bytes], *, lines: int, secon
     async def busy() -> None:
         line = Line(port)
         while (sent := time.perf_counter()) - began < seconds:
-            status = await line.ask(requests[next(following) % len(requests)])
+            status, _ = await line.ask(requests[next(following) % len(requests)])
             seen.answers.append((sent - began, status, time.perf_counter() - sent))
         await line.close()
 
@@ -79,20 +88,22 @@ async def closed_loop(port: int, requests: Sequence[bytes], *, lines: int, secon
     return seen
 
 
-async def open_loop(port: int, requests: Sequence[bytes], *, rate: float, seconds: float, seed: int) -> Seen:
-    """Poisson arrivals, whatever comes of them; time counts from when a request was due."""
-    seen, draw, began, due = Seen(), random.Random(seed), time.perf_counter(), 0.0
+async def open_loop(port: int, requests: Sequence[bytes], *, rates: Sequence[tuple[float, float]], seed: int) -> Seen:
+    """Poisson arrivals, whatever comes of them: of each rate for so many seconds, one after the other without a pause.
+
+    Time counts from when a request was due.
+    """
+    seen, draw, began = Seen(seconds=sum(seconds for _, seconds in rates)), random.Random(seed), time.perf_counter()
     idle: list[Line] = []
     running: set[asyncio.Task[None]] = set()
 
     async def one(at: float, request: bytes) -> None:
         line = idle.pop() if idle else Line(port)
-        status = await line.ask(request)
+        status, _ = await line.ask(request)
         seen.answers.append((at, status, time.perf_counter() - began - at))
         idle.append(line)
 
-    number = 0
-    while due < seconds:
+    for number, due in enumerate(_arrivals(rates, draw)):
         await asyncio.sleep(max(0.0, began + due - time.perf_counter()))
         if len(running) < CONNECTIONS:
             task = asyncio.create_task(one(due, requests[number % len(requests)]))
@@ -100,13 +111,22 @@ async def open_loop(port: int, requests: Sequence[bytes], *, rate: float, second
             task.add_done_callback(running.discard)
         else:
             seen.answers.append((due, 0, 0.0))
-        number += 1
-        due += draw.expovariate(rate)
     await asyncio.gather(*running)
     for line in idle:
         await line.close()
-    seen.seconds = seconds
     return seen
+
+
+def _arrivals(rates: Sequence[tuple[float, float]], draw: random.Random) -> list[float]:
+    found: list[float] = []
+    begin = 0.0
+    for rate, seconds in rates:
+        due = begin + draw.expovariate(rate)
+        while due < begin + seconds:
+            found.append(due)
+            due += draw.expovariate(rate)
+        begin += seconds
+    return found
 
 
 def post(path: str, body: bytes) -> bytes:
@@ -114,14 +134,14 @@ def post(path: str, body: bytes) -> bytes:
     return head.encode() + b"\r\n\r\n" + body
 
 
-def cpu_s(group: int, only: int | None = None) -> float:
-    """User and system time of the processes of a process group, as far as they live, or of one of them."""
+def cpu_s(group: int) -> float:
+    """User and system time of the processes of a process group, as far as they live."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[2]) == group and only in (None, int(stat.parent.name)):
+        if int(fields[2]) == group:
             ticks += int(fields[11]) + int(fields[12])
     return ticks / TICKS

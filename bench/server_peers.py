@@ -1,16 +1,20 @@
-"""A plain handler, and the model alone: ``python -m bench.server_peers NAME PORT FOLDER``.
+"""A plain handler, and the model alone: ``python -m bench.server_peers plain PORT FOLDER`` or ``ceiling SEED FOLDER
+SECONDS``.
 
 FOLDER of the weights, or ``-`` for a model that costs nothing.
 """
 
+import itertools
+import json
+import random
 import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from bench.server_work import BATCH, Encoder, model_of, sentences
+from bench.server_work import CHECKED, Encoder, model_of, sentences
 
-CEILING_S: Final = 4.0
+FULL: Final = 16
 
 
 def plain(port: int, folder: str) -> None:
@@ -27,16 +31,27 @@ def plain(port: int, folder: str) -> None:
     uvicorn.run(Litestar([embed], openapi_config=None), port=port, log_level="error", access_log=False)
 
 
-def ceiling(_: int, folder: str) -> None:
-    """The model alone, sorted by length, in batches of 32: prints sentences a second."""
-    model, texts = Encoder(Path(folder)), sentences(7, 512)
-    model.encode_sorted(texts[:64], BATCH)
+def ceiling(number: int, folder: str, seconds: float) -> None:
+    """The model alone, eager, batches up to 16 of equal lengths only: prints sentences a second, and some vectors."""
+    model, texts = Encoder(Path(folder)), sentences(number, 4096)
+    vectors = [model.encode([text])[0].tolist() for text in texts[:CHECKED]]
+    alike: dict[int, list[str]] = {}
+    for text in texts:
+        alike.setdefault(len(text.split()), []).append(text)
+    batches = [same[at : at + FULL] for same in alike.values() for at in range(0, len(same), FULL)]
+    random.Random(number).shuffle(batches)
     began, done = time.perf_counter(), 0
-    while time.perf_counter() - began < CEILING_S:
-        model.encode_sorted(texts, BATCH)
-        done += len(texts)
-    print(done / (time.perf_counter() - began))
+    for batch in itertools.cycle(batches):
+        model.encode(batch)
+        done += len(batch)
+        if time.perf_counter() - began > seconds:
+            break
+    print(json.dumps({"rate": done / (time.perf_counter() - began), "vectors": vectors}))
 
 
 if __name__ == "__main__":
-    {"plain": plain, "ceiling": ceiling}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])
+    name, number, *rest = sys.argv[1:]
+    if name == "ceiling":
+        ceiling(int(number), rest[0], float(rest[1]))
+    else:
+        plain(int(number), rest[0])

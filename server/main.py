@@ -1,6 +1,7 @@
 """The composition root: the whole object graph, and the order in which it starts and ends."""
 
 import asyncio
+import gc
 import importlib.metadata
 import os
 import signal
@@ -12,7 +13,7 @@ import uvloop
 
 from server.adapters.access_log import AccessLogFile
 from server.adapters.asgi.admin import AdminView, admin_app
-from server.adapters.asgi.data import data_app
+from server.adapters.asgi.data import DataApp
 from server.adapters.asgi.exchange import Exchange
 from server.adapters.asgi.health import Served, health_body, identity_of
 from server.adapters.asgi.hosts import HostGuard
@@ -81,6 +82,7 @@ class Server:
         self._telemetry = PromTelemetry()
         statistics = Statistics(self._telemetry, self._clock)
         self._identity: Identity | None = None
+        self._digest = ""
         catalogue = settings.shapes()
         self._served = Served(
             model=settings.model.name,
@@ -123,7 +125,7 @@ class Server:
         )
         self._bodies = LastCall()
         exchange = Exchange(
-            lambda: self._identity,
+            lambda: self._digest,
             self._clock,
             statistics,
             self._access_log,
@@ -132,7 +134,7 @@ class Server:
             last_call=self._bodies,
         )
         self._data = UvicornListener(
-            data_app(
+            DataApp(
                 DataView(
                     model=settings.model.name,
                     version=_version(),
@@ -171,6 +173,9 @@ class Server:
         self._access_log.open()
         # Parsing holds the interpreter's lock for tens of milliseconds: before anybody asks, not while they do.
         unusable = self._load_tokenizer()
+        # What is there by now stays; the collector need not go through it again and again.
+        gc.collect()
+        gc.freeze()
         listening = [await self._data.start(), await self._admin.start()]
         ports = Ports(data=self._data.port, admin=self._admin.port, pid=os.getpid())
         if self._settings.ports_file is not None:
@@ -215,8 +220,9 @@ class Server:
 
     def _take_facts(self, facts: EngineFacts) -> None:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
+        self._digest = self._identity.digest()
         self._telemetry.set_identity(self._identity)
-        self._log.info("identity", digest=self._identity.digest(), **msgspec.to_builtins(self._identity))
+        self._log.info("identity", digest=self._digest, **msgspec.to_builtins(self._identity))
 
 
 def rules_of(settings: Settings) -> Rules:

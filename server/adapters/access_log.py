@@ -28,6 +28,11 @@ class AccessLogFile:
         if self._path is not None:
             self._file = FileIO(self._path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))
 
+    @property
+    def kept(self) -> bool:
+        """See ports."""
+        return self._file is not None
+
     def write(self, fields: dict[str, object]) -> None:
         if self._file is None:
             return

@@ -32,6 +32,12 @@ class PromTelemetry:
         self._dropped = self._counter(names.SERVER_DROPPED)
         self._batch_rows = self._counter(names.SERVER_BATCH_ROWS)
         self._batches = self._counter(names.SERVER_BATCHES)
+        # What is told with every request or batch is looked up once: a look-up costs more than the count.
+        self._answered: dict[tuple[str, int, str], Counter] = {}
+        self._took: dict[str, Histogram] = {}
+        self._queue_s, self._batch_s, self._device_s = map(self._phase_seconds.labels, ("queue", "batch", "device"))
+        self._useful, self._padding = map(self._batch_rows.labels, ("useful", "padding"))
+        self._rows = 0
         self._seen = 0
         self._restarted = 0
         # Present from the start, so that a rule on an increase has something to increase from.
@@ -42,6 +48,7 @@ class PromTelemetry:
 
     def exposition(self) -> bytes:
         """All metrics in the text format."""
+        self._queue_rows.set(self._rows)
         return generate_latest(self._registry)
 
     def set_identity(self, identity: Identity) -> None:
@@ -67,27 +74,35 @@ class PromTelemetry:
         self._seen = len(life.warmed)
 
     def queue_changed(self, rows: int) -> None:
-        self._queue_rows.set(rows)
+        self._rows = rows
 
     def left_queue(self, why: Literal["gone", "deadline"]) -> None:
         self._dropped.labels(why).inc()
 
     def batch_done(self, batch: Batch, *, batch_s: float, device_s: float, compiles: int) -> None:
         self._batches.labels(str(batch.bucket)).inc()
-        self._batch_rows.labels("useful").inc(batch.rows)
-        self._batch_rows.labels("padding").inc(batch.bucket.batch - batch.rows)
-        self._phase_seconds.labels("batch").observe(batch_s)
-        self._phase_seconds.labels("device").observe(device_s)
-        self._compiles.labels("serving").inc(compiles)
+        self._useful.inc(batch.rows)
+        self._padding.inc(batch.bucket.batch - batch.rows)
+        self._batch_s.observe(batch_s)
+        self._device_s.observe(device_s)
+        if compiles:
+            self._compiles.labels("serving").inc(compiles)
 
     def batch_failed(self, *, compiles: int) -> None:
         self._compiles.labels("serving").inc(compiles)
 
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None:
-        self._requests.labels(route, str(status), reason).inc()
+        which = route, status, reason
+        answered = self._answered.get(which)
+        if answered is None:
+            answered = self._answered[which] = self._requests.labels(route, str(status), reason)
+        answered.inc()
         if queue_s is not None:
-            self._request_seconds.labels(route).observe(seconds)
-            self._phase_seconds.labels("queue").observe(queue_s)
+            took = self._took.get(route)
+            if took is None:
+                took = self._took[route] = self._request_seconds.labels(route)
+            took.observe(seconds)
+            self._queue_s.observe(queue_s)
 
     def _gauge(self, metric: names.Metric) -> Gauge:
         return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)

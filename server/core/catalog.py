@@ -64,6 +64,7 @@ class Catalogue:
     _smallest: dict[tuple[int, ...], Bucket] = field(init=False, repr=False, compare=False)
     _buckets: tuple[Bucket, ...] = field(init=False, repr=False, compare=False)
     _programs: int = field(init=False, repr=False, compare=False)
+    _most: tuple[int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         declared = (self.batches, self.lengths, *self.more)
@@ -85,6 +86,9 @@ class Catalogue:
         object.__setattr__(self, "_smallest", _smallest(axes, allowed, exact=self.exact))
         object.__setattr__(self, "_buckets", buckets)
         object.__setattr__(self, "_programs", len(allowed))
+        most = (max(bucket.batch for bucket in buckets), max(bucket.length for bucket in buckets))
+        largest = self.largest
+        object.__setattr__(self, "_most", most if largest is None else (largest.batch, largest.length))
         if self.largest is not None and self.programs > MAX_BUCKETS:
             raise CatalogueRefused(
                 [f"largest: got {self.largest}, which makes {self.programs} shapes with the declared ones, "
@@ -141,11 +145,11 @@ class Catalogue:
     @property
     def max_rows(self) -> int:
         """Of one request."""
-        return max(bucket.batch for bucket in self._buckets) if self.largest is None else self.largest.batch
+        return self._most[0]
 
     @property
     def max_length(self) -> int:
-        return max(bucket.length for bucket in self._buckets) if self.largest is None else self.largest.length
+        return self._most[1]
 
     @property
     def full_rows(self) -> int:
@@ -167,7 +171,7 @@ class Catalogue:
 
     def fit(self, rows: int, *sizes: int) -> Bucket | ShapeNotServed:
         """The bucket with the fewest cells for ``rows`` inputs of at most these sizes, or why there is none."""
-        where = tuple(bisect_left(axis, need) for axis, need in zip(self._axes, (rows, *sizes), strict=True))
+        where = tuple([bisect_left(axis, need) for axis, need in zip(self._axes, (rows, *sizes), strict=True)])
         found = self._smallest.get(where)
         if found is None or (self.exact and found.sizes != sizes):
             return self._outside(self._request(rows, sizes))

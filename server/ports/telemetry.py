@@ -27,6 +27,11 @@ class Telemetry(Protocol):
 
 
 class AccessLog(Protocol):
+    @property
+    def kept(self) -> bool:
+        """Whether what is written is kept; otherwise nobody need put it together."""
+        ...
+
     def write(self, fields: dict[str, object]) -> None:
         """One answered inference request: names and numbers, never its content."""
         ...

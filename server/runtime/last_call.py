@@ -1,8 +1,7 @@
 """Ends, all at once, the waits for callers: a body that is still coming when the server leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from server.core.types import NotReady
 
@@ -21,17 +20,44 @@ class LastCall:
             wait.reschedule(asyncio.get_running_loop().time())
         return len(self._waits)
 
-    @asynccontextmanager
-    async def heeded(self) -> AsyncIterator[None]:
-        """Raises NotReady, with the reason, inside a block that is being waited in."""
-        if self._reason is not None:
-            raise NotReady(self._reason)
+    def heeded(self, within_s: float) -> "Wait":
+        """Around a wait: raises NotReady, with the reason, when the call comes, and TimeoutError after ``within_s``."""
+        return Wait(self, within_s)
+
+    def refusal(self) -> NotReady | None:
+        """For who comes after the call."""
+        return None if self._reason is None else NotReady(self._reason)
+
+    def enter(self, wait: asyncio.Timeout) -> None:
+        self._waits.add(wait)
+
+    def leave(self, wait: asyncio.Timeout) -> None:
+        self._waits.discard(wait)
+
+
+class Wait:
+    """One block of ``LastCall.heeded``."""
+
+    def __init__(self, last_call: LastCall, within_s: float) -> None:
+        self.within_s = within_s
+        self._last_call = last_call
+        self._timeout = asyncio.timeout(within_s)
+
+    async def __aenter__(self) -> None:
+        refusal = self._last_call.refusal()
+        if refusal is not None:
+            raise refusal
+        await self._timeout.__aenter__()
+        self._last_call.enter(self._timeout)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._last_call.leave(self._timeout)
         try:
-            async with asyncio.timeout(None) as wait:
-                self._waits.add(wait)
-                try:
-                    yield
-                finally:
-                    self._waits.discard(wait)
+            await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
-            raise NotReady(self._reason or "server: stopping") from None
+            refusal = self._last_call.refusal()
+            if refusal is None:
+                raise
+            raise refusal from None

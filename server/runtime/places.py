@@ -37,11 +37,12 @@ class Places:
         self._changed = changed
         self._costs = Costs(catalogue)
         self._held: set[Place] = set()
+        self._held_rows = 0
         self._pace = 1.0
 
     @property
     def rows(self) -> int:
-        return self._lanes.rows + sum(place.rows for place in self._held)
+        return self._lanes.rows + self._held_rows
 
     def price(self, costs: Costs) -> None:
         self._catalogue = costs.catalogue
@@ -81,17 +82,20 @@ class Places:
         """Counts as waiting until the block ends, or until ``give`` moved it into a lane."""
         place = Place(rows, 0.0 if sizes is None else self._costs.work(rows, sizes))
         self._held.add(place)
+        self._held_rows += rows
         self.tell()
         try:
             yield place
         finally:
             self._held.discard(place)
+            self._held_rows -= place.rows
             self.tell()
 
     def give(self, place: Place, rows: int) -> None:
         """``rows`` of it stand in a lane from now on."""
         place.seconds *= max(0, place.rows - rows) / place.rows
         place.rows -= rows
+        self._held_rows -= rows
 
     def tell(self) -> None:
         self._changed(self.rows)

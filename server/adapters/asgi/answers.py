@@ -34,26 +34,38 @@ class Content:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back, before any framework has seen it."""
+
+    status: int
+    body: bytes
+    media_type: str
+    headers: Mapping[str, str]
+
+    def response(self) -> Response[bytes]:
+        """For a route of Litestar's."""
+        return Response(self.body, status_code=self.status, media_type=self.media_type, headers=dict(self.headers))
+
+
 def json_response(content: bytes, headers: Mapping[str, str] | None = None, status: int = 200) -> Response[bytes]:
     return Response(content=content, status_code=status, media_type=JSON, headers=dict(headers or {}))
 
 
-async def content_response(
-    request: Request[Any, Any, Any], content: Content, headers: Mapping[str, str]
-) -> Response[bytes]:
-    """``content`` in the coding that its caller likes best.
+async def content_answer(asked: Mapping[str, str], content: Content, headers: Mapping[str, str]) -> Answer:
+    """``content`` in the coding that its caller likes best; ``asked`` are the headers of its request.
 
     A caller behind the gateway gets it as it is: compressed answers are not compared.
     """
     body, named = content.body, {**content.headers, **headers}
-    coding = accepted(request.headers.get("accept-encoding", "")) if len(body) >= MIN_CODED else None
-    if coding is not None and names.EPOCH not in request.headers:
+    coding = accepted(asked.get("accept-encoding", "")) if len(body) >= MIN_CODED else None
+    if coding is not None and names.EPOCH not in asked:
         body = encode(coding, body) if len(body) < CODED_ASIDE else await asyncio.to_thread(encode, coding, body)
         named["content-encoding"] = coding
-    return Response(content=body, status_code=200, media_type=content.media_type, headers=named)
+    return Answer(200, body, content.media_type, named)
 
 
-def refusal_response(
+def refusal_answer(
     path: str,
     reason: Reason,
     message: str,
@@ -61,7 +73,7 @@ def refusal_response(
     *,
     close: bool = False,
     more: Mapping[str, str] | None = None,
-) -> Response[bytes]:
+) -> Answer:
     """The error in the shape that clients of ``path`` expect. ``close`` ends the connection after it, ``more`` are
     headers of this one.
     """
@@ -73,7 +85,7 @@ def refusal_response(
         headers["x-should-retry"] = "true" if reason in RETRY_AFTER else "false"
     if close or reason is Reason.BODY_TOO_LARGE:
         headers["connection"] = "close"
-    return json_response(error_body(path, reason, message[:MAX_MESSAGE], param=param), headers, STATUS[reason])
+    return Answer(STATUS[reason], error_body(path, reason, message[:MAX_MESSAGE], param=param), JSON, headers)
 
 
 def reason_of(error: Exception) -> tuple[Reason, str, str | None]:
@@ -96,4 +108,4 @@ def reason_of(error: Exception) -> tuple[Reason, str, str | None]:
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Litestar's last resort for what no handler caught."""
     reason, message, param = reason_of(error)
-    return refusal_response(request.url.path, reason, message, param)
+    return refusal_answer(request.url.path, reason, message, param).response()

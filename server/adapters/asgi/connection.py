@@ -10,6 +10,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from server.adapters.asgi.answers import JSON, MAX_BODY
+from server.adapters.asgi.leaving import EXTENSION, Leaving
 from server.adapters.asgi.lingering import LingeringTransport
 from wire.errors import Reason, error_body
 
@@ -49,6 +50,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._stop_timer()
         self.transport.close_now()
         super().connection_lost(exc)
+        if self.cycle is not None:
+            Leaving.of(self.cycle.scope).tell()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -76,6 +79,7 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
             self._refusal = _too_large()
             raise _Refused
+        self.scope["extensions"] = {EXTENSION: Leaving()}  # type: ignore[dict-item]  # uvicorn allows plain values only
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

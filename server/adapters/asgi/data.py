@@ -1,114 +1,106 @@
-"""The data port: both inference protocols, and what about.py answers."""
+"""The data port: both inference protocols, and what about.py answers.
 
-from collections.abc import Callable
-from typing import Final, NoReturn
+A POST to a path of an inference call is answered without Litestar, which costs more of the processor than all else that
+such a request needs here. Any other request, and a path in another spelling, goes to Litestar, which knows all routes.
+"""
 
-import numpy as np
-from litestar import Litestar, Response, post
+from collections.abc import Coroutine
+from typing import Any
+
+from litestar import Litestar, Request, Response, post
 from litestar.datastructures import MutableScopeHeaders
+from litestar.enums import ScopeType
 from litestar.params import FromPath
-from litestar.types import Message, Scope
+from litestar.types import Message, Receive, Scope, Send
 
-from server.adapters.asgi import oip, openai
 from server.adapters.asgi.about import about_routes
-from server.adapters.asgi.answers import Content, answer_error
-from server.adapters.asgi.exchange import MAX_REQUEST_ID, AnyRequest
+from server.adapters.asgi.answers import Answer, answer_error
+from server.adapters.asgi.exchange import MAX_REQUEST_ID
+from server.adapters.asgi.incoming import Asked
+from server.adapters.asgi.inference import embed, infer
 from server.adapters.asgi.view import DataView
-from server.core.lifecycle import Life, State
-from server.core.tensors import Rows, TensorRows
-from server.core.types import BadRequest, Internal, TokenRows
-from server.core.visit import Visit
-from server.runtime.predict import Prediction
-from wire import framing, headers
+from server.core.lifecycle import State
+from wire import headers
 from wire.openai import PATH as EMBEDDINGS
 
-INFER: Final = "/v2/models/{model}/infer"
+AnyRequest = Request[Any, Any, Any]
 
 
-def data_app(view: DataView) -> Litestar:
+class DataApp:
     """The application of the data port."""
+
+    def __init__(self, view: DataView) -> None:
+        self.litestar = _litestar(view)
+        self._view = view
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == ScopeType.HTTP and scope["method"] == "POST":
+            answering = self._answering(scope["path"], Asked.of(scope, receive))
+            if answering is not None:
+                await _send(send, await answering, _farewell(self._view, scope))
+                return
+        await self.litestar(scope, receive, send)
+
+    def _answering(self, path: str, asked: Asked) -> Coroutine[Any, Any, Answer] | None:
+        if path == EMBEDDINGS:
+            return embed(self._view, asked)
+        match path.split("/"):
+            case ["", "v2", "models", model, "infer"] if model:
+                return infer(self._view, asked, model, None)
+            case ["", "v2", "models", model, "versions", version, "infer"] if model and version:
+                return infer(self._view, asked, model, version)
+            case _:
+                return None
+
+
+def _litestar(view: DataView) -> Litestar:
+    """Every route, by its rules of paths and methods."""
 
     @post(EMBEDDINGS, status_code=200)
     async def embeddings(request: AnyRequest) -> Response[bytes]:
-        return await view.exchange.run(request, EMBEDDINGS, lambda *given: _embed(view, *given))
+        return (await embed(view, Asked.of(request.scope, request.receive))).response()
 
     @post("/v2/models/{model:str}/infer", status_code=200)
-    async def infer(request: AnyRequest, model: FromPath[str]) -> Response[bytes]:
-        return await _inferred(view, request, model, None)
+    async def infer_model(request: AnyRequest, model: FromPath[str]) -> Response[bytes]:
+        return (await infer(view, Asked.of(request.scope, request.receive), model, None)).response()
 
     @post("/v2/models/{model:str}/versions/{version:str}/infer", status_code=200)
     async def infer_version(request: AnyRequest, model: FromPath[str], version: FromPath[str]) -> Response[bytes]:
-        return await _inferred(view, request, model, version)
+        return (await infer(view, Asked.of(request.scope, request.receive), model, version)).response()
+
+    async def part(message: Message, scope: Scope) -> None:
+        if message["type"] == "http.response.start":
+            MutableScopeHeaders.from_message(message).update(_farewell(view, scope))
 
     return Litestar(
-        [embeddings, infer, infer_version, *about_routes(view)],
-        before_send=[_Farewell(view.life)],
+        [embeddings, infer_model, infer_version, *about_routes(view)],
+        before_send=[part],
         exception_handlers={Exception: answer_error},
         logging_config=None,
         openapi_config=None,
     )
 
 
-async def _embed(view: DataView, body: bytes, visit: Visit) -> tuple[Prediction, Content]:
-    facts = view.predictor.check_serving()
-    question = openai.parse(body)
-    view.predictor.check_model(question.model)
-    openai.check_task(facts.signature)
-    openai.check_dimensions(question.dimensions, facts.dim, may_shorten=view.may_shorten)
-    prediction = await _predict(view, question.texts, question.tokens, visit)
-    return prediction, openai.render(prediction, question)
-
-
-async def _inferred(view: DataView, request: AnyRequest, model: str, version: str | None) -> Response[bytes]:
-    async def work(body: bytes, visit: Visit) -> tuple[Prediction, Content]:
-        view.check_model(model, version)
-        facts = view.predictor.check_serving()
-        question = oip.parse(body, request.headers.get(framing.HEADER), facts.signature, view.predictor.dimensions)
-        if question.timeout_ms is not None:
-            visit.within(question.timeout_ms)
-        prediction = await _predict(view, question.texts, question.rows, visit)
-        return prediction, oip.render(prediction, view.model, view.model_version(), question)
-
-    return await view.exchange.run(request, INFER, work, binary=True)
-
-
-async def _predict(view: DataView, texts: list[str] | None, rows: Rows | None, visit: Visit) -> Prediction:
-    if isinstance(rows, TokenRows):
-        prediction = await view.predictor.tokens(rows, visit)
-    elif isinstance(rows, TensorRows):
-        prediction = await view.predictor.tensors(rows, visit)
-    else:
-        prediction = await view.predictor.texts(texts or [], visit)
-    # JSON has no NaN, and a client would take the null in its place for a number.
-    for name, raw in prediction.outputs.items():
-        if not np.isfinite(raw.array()).all():
-            _blame(rows, name)
-    return prediction
-
-
-def _blame(rows: Rows | None, output: str) -> NoReturn:
-    """Numbers that are not finite are an answer to such numbers, else an error of ours."""
-    for name, raw in rows.tensors.items() if isinstance(rows, TensorRows) else ():
-        if not np.isfinite(raw.array()).all():
-            raise BadRequest(f"inputs.{name}: got NaN or infinity, and so is {output}; allowed are numbers", param=name)
-    raise Internal(f"{output}: the device returned a value that is not finite")
-
-
-class _Farewell:
+def _farewell(view: DataView, scope: Scope) -> dict[str, str]:
     """On every answer of the port: the request's id comes back, and while draining the connection is closed.
 
     A client that keeps its connection would otherwise send its next request at the moment it is cut.
     """
+    said: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            said[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
+    if view.life().state is State.DRAINING:
+        said["connection"] = "close"
+    return said
 
-    def __init__(self, life: Callable[[], Life]) -> None:
-        self._life = life
 
-    async def __call__(self, message: Message, scope: Scope) -> None:
-        if message["type"] != "http.response.start":
-            return
-        answer = MutableScopeHeaders.from_message(message)
-        for name, value in scope["headers"]:
-            if name == b"x-request-id":
-                answer[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
-        if self._life().state is State.DRAINING:
-            answer["connection"] = "close"
+async def _send(send: Send, answer: Answer, more: dict[str, str]) -> None:
+    named = {**answer.headers, **more}
+    fields = [
+        (b"content-type", answer.media_type.encode("latin-1")),
+        (b"content-length", b"%d" % len(answer.body)),
+        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in named.items()),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": fields})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})

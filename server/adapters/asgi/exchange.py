@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from litestar import Request, Response
-
-from server.adapters.asgi.answers import MAX_BODY, Content, content_response, reason_of, refusal_response
-from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
+from server.adapters.asgi.answers import JSON, MAX_BODY, Answer, Content, content_answer, reason_of, refusal_answer
+from server.adapters.asgi.incoming import BODY_S, Asked, BodyTooSlow, check_head, read_body
+from server.adapters.asgi.leaving import CallerGone
 from server.core.admission import deadline_at
 from server.core.types import Bucket, DeadlinePassed, QueueFull
 from server.core.visit import Visit
@@ -18,23 +17,21 @@ from server.runtime.last_call import LastCall
 from server.runtime.predict import Prediction
 from wire import headers
 from wire.errors import Reason
-from wire.health import Identity
 
 MAX_REQUEST_ID: Final = 200
 MAX_EPOCH: Final = 32
 # nginx's number for a client that closed its connection; nobody reads it but the metrics and the access log.
 CALLER_GONE: Final = 499
-AnyRequest = Request[Any, Any, Any]
 Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``body_s`` is the time that a caller has for its body of at most ``max_body`` bytes, ``last_call``
-    may end it before.
+    """Runs requests. ``identity`` gives its digest, empty before the model is loaded. ``body_s`` is the time that a
+    caller has for its body of at most ``max_body`` bytes, ``last_call`` may end it before.
     """
 
-    identity: Callable[[], Identity | None]
+    identity: Callable[[], str]
     clock: Clock
     telemetry: Telemetry
     access_log: AccessLog
@@ -43,50 +40,47 @@ class Exchange:
     max_body: int = MAX_BODY
     last_call: LastCall = field(default_factory=LastCall)
 
-    async def run(self, request: AnyRequest, route: str, work: Work, *, binary: bool = False) -> Response[bytes]:
-        """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met.
+    async def run(self, asked: Asked, route: str, work: Work, *, binary: bool = False) -> Answer:
+        """The answer to ``asked``; ``work`` gets the body and the visit, on which it notes what the request met.
 
         ``binary``: bytes may follow the JSON of the body.
         """
-        visit = self._visit(request)
+        visit = self._visit(asked)
         prediction: Prediction | None = None
         try:
-            prediction, content = await self._answer(request, visit, work, binary=binary)
+            prediction, content = await self._answer(asked, visit, work, binary=binary)
             timings = _timings(prediction, self.identity(), visit, self.clock.monotonic() - visit.arrived)
-            response, reason = await content_response(request, content, timings), ""
+            answer, reason = await content_answer(asked.headers, content, timings), ""
         except CallerGone:
-            response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
+            answer, reason = Answer(CALLER_GONE, b"", JSON, {}), "caller_gone"
         except Exception as error:  # every failure becomes an answer in the protocol's shape
-            response, reason = self._refusal(request.url.path, route, error, visit)
-        self._note(request, route, response.status_code or 200, reason, prediction, visit)
-        return response
+            answer, reason = self._refusal(asked.path, route, error, visit)
+        self._note(asked, route, answer.status, reason, prediction, visit)
+        return answer
 
-    def _visit(self, request: AnyRequest) -> Visit:
+    def _visit(self, asked: Asked) -> Visit:
         arrived = self.clock.monotonic()
-        deadline = request.headers.get(headers.DEADLINE_MS)
+        deadline = asked.headers.get(headers.DEADLINE_MS)
         deadline_ms = None if deadline is None else headers.parse_deadline_ms(deadline)
-        shadow = request.headers.get(headers.SHADOW) == "1"
+        shadow = asked.headers.get(headers.SHADOW) == "1"
         return Visit(arrived, deadline_at(arrived, deadline_ms), shadow=shadow)
 
-    async def _answer(
-        self, request: AnyRequest, visit: Visit, work: Work, *, binary: bool
-    ) -> tuple[Prediction, Content]:
-        coding = check_head(request, binary=binary, limit=self.max_body)
-        async with self.last_call.heeded():
-            body = await read_body(request.receive, self.body_s, coding, limit=self.max_body)
-        return await unless_gone(request.receive, work(body, visit))
+    async def _answer(self, asked: Asked, visit: Visit, work: Work, *, binary: bool) -> tuple[Prediction, Content]:
+        coding = check_head(asked.headers, binary=binary, limit=self.max_body)
+        body = await read_body(asked.receive, self.body_s, coding, self.last_call, limit=self.max_body)
+        return await asked.leaving.unless_gone(work(body, visit))
 
-    def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:
+    def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Answer, str]:
         code, message, param = reason_of(error)
         if code is Reason.INTERNAL:
             self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
         # The rest of a body that is given up must not be read as the next request.
         close = isinstance(error, BodyTooSlow)
-        return refusal_response(path, code, message, param, close=close, more=_told(error, visit)), str(code)
+        return refusal_answer(path, code, message, param, close=close, more=_told(error, visit)), str(code)
 
     def _note(
         self,
-        request: AnyRequest,
+        asked: Asked,
         route: str,
         status: int,
         reason: str,
@@ -96,11 +90,13 @@ class Exchange:
         seconds = self.clock.monotonic() - visit.arrived
         queue_s = None if answered is None else answered.queue_s
         self.telemetry.request_done(route, status, reason, seconds, queue_s)
+        if not self.access_log.kept:
+            return
         self.access_log.write(
             {
                 "at": round(self.clock.wall(), 6),
-                "request_id": request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
-                "epoch": request.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
+                "request_id": asked.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
+                "epoch": asked.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
                 "shadow": visit.shadow,
                 "route": route,
                 "status": status,
@@ -113,7 +109,7 @@ class Exchange:
         )
 
 
-def _timings(prediction: Prediction, identity: Identity | None, visit: Visit, total_s: float) -> dict[str, str]:
+def _timings(prediction: Prediction, identity: str, visit: Visit, total_s: float) -> dict[str, str]:
     """What the gateway reads of each answer. Milliseconds."""
     queue, batch, device = (
         f"{seconds * 1000:.3f}" for seconds in (prediction.queue_s, prediction.batch_s, prediction.device_s)
@@ -127,7 +123,7 @@ def _timings(prediction: Prediction, identity: Identity | None, visit: Visit, to
         headers.SERVER_TIMING: (
             f"queue;dur={queue}, batch;dur={batch}, device;dur={device}, total;dur={total_s * 1000:.3f}"
         ),
-        headers.IDENTITY: "" if identity is None else identity.digest(),
+        headers.IDENTITY: identity,
         **_compiles(visit, prediction.bucket),
     }
 

@@ -1,18 +1,18 @@
-"""A request as it comes in: what is refused by its head, its body within bounds, and a caller that leaves."""
+"""A request as it comes in: what is refused by its head, and its body within bounds."""
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from litestar import Request
-from litestar.types import Receive
+from litestar.types import Receive, Scope
 
 from server.adapters.asgi.answers import JSON, MAX_BODY
+from server.adapters.asgi.leaving import CallerGone, Leaving
 from server.core.types import BadRequest, Refused
+from server.runtime.last_call import LastCall, Wait
 from wire import framing
 from wire.coding import CODINGS, BadCoding, Coding, Decoder, TooLong
 
-T = TypeVar("T")
 # For the whole body, from the end of the head.
 BODY_S: Final = 30.0
 
@@ -29,18 +29,29 @@ class BodyTooSlow(Refused):
     reason = "bad_request"
 
 
-class CallerGone(Exception):
-    """The connection was closed by the other side: there is nobody to answer."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it came. Of a header that came several times the first one counts."""
+
+    path: str
+    headers: Mapping[str, str]
+    receive: Receive
+    leaving: Leaving
+
+    @classmethod
+    def of(cls, scope: Scope, receive: Receive) -> "Asked":
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(list(scope["headers"]))}
+        return cls(scope["path"], headers, receive, Leaving.of(scope))
 
 
-def check_head(request: Request[Any, Any, Any], *, binary: bool, limit: int = MAX_BODY) -> Coding | None:
+def check_head(headers: Mapping[str, str], *, binary: bool, limit: int = MAX_BODY) -> Coding | None:
     """The content coding of the body. JSON is read, no content type at all counts as JSON; where ``binary``, also
     tensors behind it, whose length the head says. The body may have ``limit`` bytes. Raises a Refused.
     """
-    framed = framing.HEADER in request.headers
+    framed = framing.HEADER in headers
     if framed and not binary:
         raise UnsupportedMediaType(f"{framing.HEADER}: binary tensors are for the Open Inference routes")
-    kind = framing.media_type(request.headers.get("content-type", JSON))
+    kind = framing.media_type(headers.get("content-type", JSON))
     if kind == framing.OCTETS and binary and not framed:
         raise BadRequest(
             f"{framing.HEADER}: is missing, it says how many bytes of the body are JSON", param=framing.HEADER
@@ -48,10 +59,10 @@ def check_head(request: Request[Any, Any, Any], *, binary: bool, limit: int = MA
     allowed = (JSON, framing.OCTETS) if framed else (JSON,)
     if kind not in allowed:
         raise UnsupportedMediaType(f"content-type: got {kind!r}, allowed is {' or '.join(allowed)}")
-    length = request.headers.get("content-length", "")
+    length = headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise _too_large(limit)
-    return _coding(request.headers.get("content-encoding", ""))
+    return _coding(headers.get("content-encoding", ""))
 
 
 def _coding(named: str) -> Coding | None:
@@ -64,16 +75,24 @@ def _coding(named: str) -> Coding | None:
     raise UnsupportedMediaType(f"content-encoding: got {named!r}, allowed is one of identity, {', '.join(CODINGS)}")
 
 
-async def read_body(receive: Receive, within_s: float, coding: Coding | None = None, *, limit: int = MAX_BODY) -> bytes:
+async def read_body(
+    receive: Receive,
+    within_s: float,
+    coding: Coding | None = None,
+    last_call: LastCall | None = None,
+    *,
+    limit: int = MAX_BODY,
+) -> bytes:
     """The whole body, decoded. What came and what is decoded of it are both bounded by ``limit``.
 
-    Raises BodyTooLarge, BodyTooSlow, BadRequest, CallerGone.
+    Raises BodyTooLarge, BodyTooSlow, BadRequest, CallerGone; NotReady when it is ended by ``last_call``.
     """
+    wait = (last_call or LastCall()).heeded(within_s)
     if coding is None:
-        return await _read(receive, within_s, None, limit)
+        return await _read(receive, wait, None, limit)
     decoder = Decoder(coding, limit)
     try:
-        await _read(receive, within_s, decoder, limit)
+        await _read(receive, wait, decoder, limit)
         return decoder.whole()
     except TooLong:
         raise _too_large(limit) from None
@@ -81,11 +100,11 @@ async def read_body(receive: Receive, within_s: float, coding: Coding | None = N
         raise BadRequest(f"body: {error}", param="content-encoding") from error
 
 
-async def _read(receive: Receive, within_s: float, decoder: Decoder | None, limit: int) -> bytes:
+async def _read(receive: Receive, wait: Wait, decoder: Decoder | None, limit: int) -> bytes:
     """What came, unless a decoder took it."""
     body, came = bytearray(), 0
     try:
-        async with asyncio.timeout(within_s):
+        async with wait:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -101,31 +120,7 @@ async def _read(receive: Receive, within_s: float, decoder: Decoder | None, limi
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        raise BodyTooSlow(f"body: not complete within {within_s:g} s; {came} bytes came") from None
-
-
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the caller leaves before it. Raises CallerGone.
-
-    Call it after the body was read. HTTP servers do not cancel an application whose client is gone; the one way
-    to notice is to receive once more (ASGI HTTP specification, Disconnect).
-    """
-    working = asyncio.create_task(work, name="work")
-    leaving = asyncio.create_task(_disconnected(receive), name="leaving")
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise CallerGone
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        raise BodyTooSlow(f"body: not complete within {wait.within_s:g} s; {came} bytes came") from None
 
 
 def _too_large(limit: int) -> BodyTooLarge:

@@ -16,7 +16,7 @@ def test_who_waits_is_refused_with_the_reason_and_so_is_who_comes_later() -> Non
         waiting = asyncio.Semaphore(0)
 
         async def wait() -> None:
-            async with last_call.heeded():
+            async with last_call.heeded(20):
                 waiting.release()
                 await asyncio.Event().wait()
 
@@ -37,11 +37,11 @@ def test_who_has_finished_or_is_cancelled_waits_no_more() -> None:
 
     async def scenario() -> None:
         last_call = LastCall()
-        async with last_call.heeded():
+        async with last_call.heeded(20):
             pass
 
         async def wait() -> None:
-            async with last_call.heeded():
+            async with last_call.heeded(20):
                 await asyncio.Event().wait()
 
         task = asyncio.create_task(wait())

@@ -3,10 +3,8 @@
 import asyncio
 import gzip
 import json
-from typing import Any
 
 import pytest
-from litestar import Request
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
 from server.adapters.asgi.answers import (
@@ -14,9 +12,9 @@ from server.adapters.asgi.answers import (
     MAX_MESSAGE,
     MIN_CODED,
     Content,
-    content_response,
+    content_answer,
     reason_of,
-    refusal_response,
+    refusal_answer,
 )
 from server.core.types import (
     BadRequest,
@@ -51,9 +49,9 @@ from wire.errors import Reason
 def test_every_error_has_a_reason_and_a_status(error: Exception, reason: Reason, status: int) -> None:
     """The caller's faults, load and ours are told apart, and our insides stay inside."""
     found, message, param = reason_of(error)
-    response = refusal_response("/v2/models/m/infer", found, message, param)
+    response = refusal_answer("/v2/models/m/infer", found, message, param)
     assert found is reason
-    assert response.status_code == status
+    assert response.status == status
     assert "secret" not in message
 
 
@@ -65,16 +63,16 @@ def test_every_refusal_of_the_core_has_a_wire_reason() -> None:
 
 def test_openai_paths_get_the_openai_shape() -> None:
     """Message, type, param and code."""
-    response = refusal_response("/v1/embeddings", Reason.BAD_REQUEST, "wrong", "input")
-    assert json.loads(response.content) == {
+    response = refusal_answer("/v1/embeddings", Reason.BAD_REQUEST, "wrong", "input")
+    assert json.loads(response.body) == {
         "error": {"message": "wrong", "type": "invalid_request_error", "param": "input", "code": "bad_request"}
     }
 
 
 def test_other_paths_get_the_oip_shape() -> None:
     """A text and the reason."""
-    response = refusal_response("/v2/models/m/infer", Reason.NOT_READY, "wait")
-    assert json.loads(response.content) == {"error": "wait", "reason": "not_ready"}
+    response = refusal_answer("/v2/models/m/infer", Reason.NOT_READY, "wait")
+    assert json.loads(response.body) == {"error": "wait", "reason": "not_ready"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_other_paths_get_the_oip_shape() -> None:
 )
 def test_asking_again_is_suggested_where_it_helps(reason: Reason, header: str | None) -> None:
     """Retry-After in seconds."""
-    assert refusal_response("/v1/embeddings", reason, "x").headers.get("retry-after") == header
+    assert refusal_answer("/v1/embeddings", reason, "x").headers.get("retry-after") == header
 
 
 @pytest.mark.parametrize(
@@ -98,32 +96,31 @@ def test_asking_again_is_suggested_where_it_helps(reason: Reason, header: str | 
 )
 def test_openai_clients_are_told_whether_to_try_again(reason: Reason, retry: str | None) -> None:
     """By default they repeat every 5xx; an answer that would be the same is not worth it."""
-    assert refusal_response("/v1/embeddings", reason, "x").headers.get("x-should-retry") == retry
-    assert "x-should-retry" not in refusal_response("/v2/models/m/infer", reason, "x").headers
+    assert refusal_answer("/v1/embeddings", reason, "x").headers.get("x-should-retry") == retry
+    assert "x-should-retry" not in refusal_answer("/v2/models/m/infer", reason, "x").headers
 
 
 def test_a_full_queue_is_no_invalid_request() -> None:
     """The type that OpenAI's clients know for it."""
-    error = json.loads(refusal_response("/v1/embeddings", Reason.QUEUE_FULL, "x").content)["error"]
+    error = json.loads(refusal_answer("/v1/embeddings", Reason.QUEUE_FULL, "x").body)["error"]
     assert (error["type"], error["code"]) == ("rate_limit_error", "queue_full")
 
 
 def test_what_a_caller_sent_does_not_come_back_whole() -> None:
     """A sentence has an end."""
-    assert len(refusal_response("/v1/embeddings", Reason.BAD_REQUEST, "x" * 10**6).content) < 2 * MAX_MESSAGE
+    assert len(refusal_answer("/v1/embeddings", Reason.BAD_REQUEST, "x" * 10**6).body) < 2 * MAX_MESSAGE
 
 
-def request(**headers: str) -> Request[Any, Any, Any]:
-    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return Request({"type": "http", "headers": raw, "path": "/", "query_string": b""})  # type: ignore[typeddict-item]
+def asked(**headers: str) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 @pytest.mark.parametrize("size", [MIN_CODED, CODED_ASIDE])
 def test_large_answers_come_in_the_coding_that_is_liked(size: int) -> None:
     """With the headers of the content; the largest are compressed aside."""
     content = Content(b"x" * size, "text/x", {"a": "b"})
-    response = asyncio.run(content_response(request(accept_encoding="gzip, deflate"), content, {"c": "d"}))
-    assert gzip.decompress(response.content) == content.body
+    response = asyncio.run(content_answer(asked(accept_encoding="gzip, deflate"), content, {"c": "d"}))
+    assert gzip.decompress(response.body) == content.body
     assert response.headers == {"a": "b", "c": "d", "content-encoding": "gzip"}
     assert response.media_type == "text/x"
 
@@ -139,5 +136,5 @@ def test_large_answers_come_in_the_coding_that_is_liked(size: int) -> None:
 )
 def test_other_answers_come_as_they_are(size: int, headers: dict[str, str]) -> None:
     """Small ones, and those that a gateway wants to compare."""
-    response = asyncio.run(content_response(request(**headers), Content(b"x" * size), {}))
-    assert (response.content, response.headers) == (b"x" * size, {})
+    response = asyncio.run(content_answer(asked(**headers), Content(b"x" * size), {}))
+    assert (response.body, response.headers) == (b"x" * size, {})

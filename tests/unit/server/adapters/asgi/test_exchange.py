@@ -9,7 +9,7 @@ from typing import Any
 
 from fakes.embeddings import embeddings
 
-from server.adapters.asgi.data import data_app
+from server.adapters.asgi.data import DataApp
 from server.adapters.asgi.exchange import MAX_EPOCH, Exchange
 from server.adapters.asgi.listen import UvicornListener, bind
 from server.adapters.asgi.view import DataView
@@ -42,6 +42,7 @@ class Lines:
         self.lines: list[dict[str, object]] = []
         self.errors: list[str] = []
         self.written = asyncio.Semaphore(0)
+        self.kept = True
 
     def write(self, fields: dict[str, object]) -> None:
         self.lines.append(fields)
@@ -139,12 +140,12 @@ def with_port(
         sent: asyncio.Queue[Run] = asyncio.Queue()
         batcher = Batcher(catalogue, 8, sent.put_nowait, clock, telemetry)
         batcher.open(compiled=True)
-        exchange = Exchange(lambda: None, clock, telemetry, noted, noted, body_s=body_s)
+        exchange = Exchange(lambda: "", clock, telemetry, noted, noted, body_s=body_s)
         predictor = Predictor("m", lambda: LIFE, lambda: FACTS, catalogue, OneToken(), batcher, clock)
         view = DataView(
             "m", "1", lambda: LIFE, lambda: FACTS, lambda: None, predictor, exchange, Statistics(telemetry, clock).of
         )
-        listener = UvicornListener(data_app(view), bind("127.0.0.1", 0), max_connections=8)
+        listener = UvicornListener(DataApp(view), bind("127.0.0.1", 0), max_connections=8)
         await listener.start()
         port = Port(batcher, listener, sent, noted, telemetry.rows)
         try:

@@ -4,18 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from litestar import Request
 
 from server.adapters.asgi.answers import MAX_BODY
 from server.adapters.asgi.incoming import (
     BodyTooLarge,
     BodyTooSlow,
-    CallerGone,
     UnsupportedMediaType,
     check_head,
     read_body,
-    unless_gone,
 )
+from server.adapters.asgi.leaving import CallerGone
 from server.core.types import BadRequest
 from wire.coding import encode
 
@@ -83,58 +81,8 @@ def test_a_caller_that_leaves_in_its_body_is_gone() -> None:
     asyncio.run(scenario())
 
 
-def test_work_for_a_caller_that_stays_is_finished() -> None:
-    """Its result or its error is passed on, and the watch on the caller ends with it."""
-
-    async def scenario() -> None:
-        async def work() -> int:
-            await asyncio.sleep(0)
-            return 3
-
-        async def failing() -> int:
-            raise ValueError("inside")
-
-        client = Client()
-        assert await unless_gone(client.receive, work()) == 3
-        with pytest.raises(ValueError, match="inside"):
-            await unless_gone(client.receive, failing())
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("how", ["leaves", "cancelled"])
-def test_work_for_a_caller_that_leaves_is_cancelled(how: str) -> None:
-    """By its leaving, or by the server's end; nothing runs on."""
-
-    async def scenario() -> None:
-        began, ended = asyncio.Event(), asyncio.Event()
-
-        async def work() -> None:
-            began.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.set()
-
-        client = Client()
-        running = asyncio.create_task(unless_gone(client.receive, work()))
-        await began.wait()
-        if how == "leaves":
-            client.left.set()
-        else:
-            running.cancel()
-        with pytest.raises(CallerGone if how == "leaves" else asyncio.CancelledError):
-            await running
-        assert ended.is_set()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(scenario())
-
-
-def head(**headers: str) -> Request[Any, Any, Any]:
-    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return Request({"type": "http", "headers": raw, "path": "/", "query_string": b""})  # type: ignore[typeddict-item]
+def head(**headers: str) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 LENGTH = {"inference_header_content_length": "2"}

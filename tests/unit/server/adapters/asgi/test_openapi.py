@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from server.adapters.asgi.data import data_app
+from server.adapters.asgi.data import DataApp
 from server.adapters.asgi.openapi import document
 from server.adapters.asgi.view import DataView
 from wire.errors import STATUS
@@ -16,7 +16,7 @@ METHODS = {"GET", "POST"}
 def served() -> set[tuple[str, str]]:
     """Method and path of each route; nothing of the view is asked when routes are made."""
     unused: Any = None
-    app = data_app(DataView("m", "1", unused, unused, unused, unused, unused, unused))
+    app = DataApp(DataView("m", "1", unused, unused, unused, unused, unused, unused)).litestar
     return {
         (method, re.sub(r":str}", "}", route.path))
         for route in app.routes
