@@ -25,6 +25,7 @@ from server.core.catalog import TEXT, Catalogue, CatalogueRefused
 from server.core.declare import catalogue_of, document_of
 from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision, ModelFormat
 from server.core.warmup import StabilityRule
+from server.observing import MetricsSection
 
 ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
 
@@ -180,6 +181,7 @@ class Settings(_Section):
     warm_up: WarmUpSection = WarmUpSection()
     stuck: StuckSection = StuckSection()
     restart: RestartSection = RestartSection()
+    metrics: MetricsSection = MetricsSection()
 
     @field_validator("catalogue", mode="after")
     @classmethod

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import os
+import secrets
 import signal
 import socket
 from pathlib import Path
@@ -39,6 +40,7 @@ from server.runtime.predict import Predictor
 from server.runtime.supervisor import Rules, Supervisor
 from wire.admin import Ports
 from wire.health import Identity
+from wire.metrics import SECONDS_EDGES
 
 # How long an open connection may still bring a request after the data port was closed.
 LINGER_S = 0.5
@@ -51,7 +53,9 @@ def run(settings: Settings, *, emulator_allowed: bool) -> int:
     """Serves until a signal. 0: drained; 1: the server had failed, or a port could not be opened, or the drain cut off
     requests or lost the worker.
     """
-    log = JsonLog()
+    run_id = secrets.token_hex(6)
+    log = JsonLog(SystemClock().wall, run_id)
+    log.know(model=settings.model.name, device=settings.device, dtype=settings.dtype)
     log.take_over()
     try:
         data = bind(settings.listen.host, settings.listen.port)
@@ -60,7 +64,7 @@ def run(settings: Settings, *, emulator_allowed: bool) -> int:
         log.error("port", detail=f"listen or admin: cannot be opened: {error}")
         return 1
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(Server(settings, log, data, admin, emulator_allowed=emulator_allowed).serve())
+        return runner.run(Server(settings, run_id, log, data, admin, emulator_allowed=emulator_allowed).serve())
 
 
 class Server:
@@ -69,6 +73,7 @@ class Server:
     def __init__(
         self,
         settings: Settings,
+        run_id: str,
         log: JsonLog,
         data: socket.socket,
         admin: socket.socket,
@@ -78,7 +83,7 @@ class Server:
         self._settings = settings
         self._log = log
         self._clock = SystemClock()
-        self._telemetry = PromTelemetry()
+        self._telemetry = PromTelemetry(settings.queue.max_rows, settings.metrics.edges_s or SECONDS_EDGES)
         statistics = Statistics(self._telemetry, self._clock)
         self._identity: Identity | None = None
         catalogue = settings.shapes()
@@ -146,7 +151,9 @@ class Server:
         health_port = admin_app(
             AdminView(
                 life=lambda: self._supervisor.life,
-                health=lambda: health_body(self._supervisor.life, self._supervisor.facts, self._clock.monotonic()),
+                health=lambda: health_body(
+                    self._supervisor.life, self._supervisor.facts, self._clock.monotonic(), run_id
+                ),
                 metrics=self._telemetry.exposition,
                 metrics_type=self._telemetry.content_type,
             )
@@ -209,7 +216,9 @@ class Server:
     def _take_facts(self, facts: EngineFacts) -> None:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
         self._telemetry.set_identity(self._identity)
-        self._log.info("identity", digest=self._identity.digest(), **msgspec.to_builtins(self._identity))
+        known = msgspec.to_builtins(self._identity)
+        self._log.know(**{name: known[name] for name in ("revision", "torch", "torch_tpu", "libtpu", "topology")})
+        self._log.info("identity", digest=self._identity.digest(), **known)
 
 
 def rules_of(settings: Settings) -> Rules:

@@ -39,6 +39,16 @@ class Batch:
     def rows(self) -> int:
         return sum(member.tokens.count for member in self.members)
 
+    @property
+    def tokens(self) -> int:
+        """That count; the other positions of the bucket are padding."""
+        return sum(member.tokens.tokens for member in self.members)
+
+    @property
+    def padding(self) -> float:
+        """Share of the bucket's positions that are computed for nothing."""
+        return 1 - self.tokens / self.bucket.cells
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:

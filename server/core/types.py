@@ -224,3 +224,12 @@ class BucketTiming:
     tier: CacheTier = ""
     compiled_s: float | None = None
     memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes of a device that counts them. ``peak`` since the warm-up; ``limit``: all that there is, None: not told."""
+
+    used: int
+    peak: int
+    limit: int | None = None

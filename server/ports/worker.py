@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from server.core.types import Bucket, BucketTiming, DeviceKind, DtypeName, EngineFacts, MatmulPrecision, ModelFormat
+from server.core.types import (
+    Bucket,
+    BucketTiming,
+    DeviceKind,
+    DeviceMemory,
+    DtypeName,
+    EngineFacts,
+    MatmulPrecision,
+    ModelFormat,
+)
 from server.core.warmup import StabilityRule
 
 
@@ -110,7 +119,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A sign of life, each second."""
+    """A sign of life, each second, with what the device held after its latest batch."""
+
+    memory: DeviceMemory | None = None
 
 
 WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed | Failed | Beat

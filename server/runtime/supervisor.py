@@ -98,8 +98,9 @@ class Supervisor:
         if self.life.state is State.STUCK:
             self._look_again(event)
         match event:
-            case Beat():
-                pass
+            case Beat(memory):
+                if memory is not None:
+                    self._telemetry.memory_changed(memory)
             case Finished():
                 self._failed_batches = 0
                 self._tell_compiles(self._batcher.finished(event), event.compiles)

@@ -1,8 +1,10 @@
 """One inference request from arrival to answer: timed, counted and logged, whatever comes of it."""
 
 import math
+import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from litestar import Request, Response
@@ -10,7 +12,7 @@ from litestar import Request, Response
 from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
-from server.core.types import Bucket, DeadlinePassed, QueueFull
+from server.core.types import Bucket, DeadlinePassed, QueueFull, Refused
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
@@ -76,7 +78,7 @@ class Exchange:
     def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:
         code, message, param = reason_of(error)
         if code is Reason.INTERNAL:
-            self.log.error("request_failed", route=route, error=f"{type(error).__name__}: {error}")
+            self.log.error("request_failed", route=route, error=_where(error))
         # The rest of a body that is given up must not be read as the next request.
         close = isinstance(error, BodyTooSlow)
         return refusal_response(path, code, message, param, close=close, more=_told(error, visit)), str(code)
@@ -145,3 +147,13 @@ def _compiles(visit: Visit, own: Bucket | None) -> dict[str, str]:
     if not visit.compiles.count:
         return count
     return {**count, headers.COMPILED: ",".join(map(str, visit.compiles.named(own, headers.MAX_COMPILED)))}
+
+
+def _where(error: Exception) -> str:
+    """Of an error of ours. The text of a library's may repeat what the client sent, so it stays out of the log."""
+    if isinstance(error, Refused):
+        return f"{type(error).__name__}: {error.message}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return " > ".join(
+        [*(f"{Path(each.filename).name}:{each.lineno} {each.name}" for each in frames[-8:]), type(error).__name__]
+    )

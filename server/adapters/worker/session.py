@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -16,8 +16,11 @@ from server.adapters.worker.warm_up import WarmUp
 from server.core.acceptance import Acceptance, judge, limit_for
 from server.core.batch import pad_rows
 from server.core.signature import IDS, MASK
-from server.core.types import Bucket, EngineFacts, TokenRows
+from server.core.types import Bucket, DeviceMemory, EngineFacts, TokenRows
 from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
+
+# The allocator's statistics cost tens of microseconds, and nobody looks more often.
+MEMORY_S: Final = 1.0
 
 
 class Session:
@@ -36,6 +39,8 @@ class Session:
         self._cache = cache
         self._ahead: Ahead | None = None
         self._record: Record | None = None
+        self.memory: DeviceMemory | None = None
+        self._memory_due = 0.0
         self._engine: Engine
         self._output = ""
 
@@ -79,6 +84,8 @@ class Session:
         if self._start.lenient is None:
             self._device.seal(compiled=self._compiled)
         self._device.flush()
+        self._device.watch_memory()
+        self._look_at_memory(time.perf_counter())
         self._tell(Warmed())
 
     def run(self, command: Run) -> WorkerEvent:
@@ -89,8 +96,15 @@ class Session:
             vectors = self._call(command.ids, command.mask, command.bucket)
         except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
             return RunFailed(command.number, f"{type(error).__name__}: {error}", built.since())
-        device_s = time.perf_counter() - began
-        return Finished(command.number, vectors, device_s, built.since())
+        ended = time.perf_counter()
+        self._look_at_memory(ended)
+        return Finished(command.number, vectors, ended - began, built.since())
+
+    def _look_at_memory(self, now: float) -> None:
+        """On this thread: whether a back end may be asked from another one while it computes is not known."""
+        if now >= self._memory_due:
+            self._memory_due = now + MEMORY_S
+            self.memory = self._device.memory()
 
     def _check_precision(self) -> None:
         """Programs keep the precision that they were compiled with, without a word; the identity says this one."""

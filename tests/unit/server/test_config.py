@@ -256,3 +256,16 @@ def test_a_factory_is_named_for_its_format_alone(tmp_path: Path, model: dict[str
     """It is code that the server will run."""
     text = "\n".join(problems(tmp_path, document(model={"name": "m", "path": "/m", **model})))
     assert part in text
+
+
+@pytest.mark.parametrize("edges", [[], [0, 1], [2, 1], [1, 1], [1, float("inf")], list(range(1, 66))])
+def test_edges_of_histograms_rise(tmp_path: Path, edges: list[float]) -> None:
+    """Prometheus would take others and count nothing useful."""
+    (problem,) = problems(tmp_path, document(metrics={"edges_s": edges}))
+    assert problem.startswith("metrics.edges_s: got ")
+    assert problem.endswith("allowed are 1 to 64 rising numbers of seconds above 0")
+
+
+def test_edges_may_be_those_of_an_slo(tmp_path: Path) -> None:
+    """In seconds, as everywhere."""
+    assert load(write(tmp_path, document(metrics={"edges_s": [0.01, 0.025]})), None).metrics.edges_s == (0.01, 0.025)

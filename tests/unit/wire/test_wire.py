@@ -102,6 +102,9 @@ def test_metric_names_say_whose_they_are() -> None:
     assert len({m.name for m in found}) == len(found)
     assert all(m.name.startswith(("canary_gateway_", "canary_server_")) and m.help.endswith(".") for m in found)
     assert list(metrics.SECONDS_EDGES) == sorted(set(metrics.SECONDS_EDGES))
+    assert {0.001, 0.01, 0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0} <= set(
+        metrics.SECONDS_EDGES
+    )
 
 
 def test_admin_structs_survive_the_round_trip() -> None:

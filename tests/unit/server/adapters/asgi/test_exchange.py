@@ -55,7 +55,7 @@ class Telemetry(PromTelemetry):
     """Tells each length of the queue."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(8)
         self.rows: asyncio.Queue[int] = asyncio.Queue()
 
     def queue_changed(self, rows: int) -> None:
