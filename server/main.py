@@ -32,6 +32,7 @@ from server.core.restart import RestartRule
 from server.core.types import EngineFacts
 from server.core.warmup import StabilityRule
 from server.core.watch import StuckRule
+from server.ports.tracer import Tracer
 from server.ports.worker import Lenient, Start
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
@@ -44,6 +45,8 @@ from wire.metrics import SECONDS_EDGES
 
 # How long an open connection may still bring a request after the data port was closed.
 LINGER_S = 0.5
+# For the spans that are left at the end; a collector that is gone holds nobody longer.
+LAST_SPANS_S = 1.0
 # Together below the 1,024 open files that a process usually has.
 DATA_CONNECTIONS = 768
 ADMIN_CONNECTIONS = 64
@@ -126,9 +129,16 @@ class Server:
             self._clock,
             max_rows=settings.queue.max_rows,
         )
+        self._tracer = self._tracer_of(run_id, data.getsockname()[1])
         self._bodies = LastCall()
         exchange = Exchange(
-            lambda: self._identity, self._clock, statistics, self._access_log, log, last_call=self._bodies
+            lambda: self._identity,
+            self._clock,
+            statistics,
+            self._access_log,
+            log,
+            last_call=self._bodies,
+            tracer=self._tracer,
         )
         self._data = UvicornListener(
             data_app(
@@ -194,7 +204,34 @@ class Server:
         )
         self._tokenizer.close()
         self._access_log.close()
+        if self._tracer is not None:
+            self._tracer.close(LAST_SPANS_S)
         return 1 if failed or not kept else 0
+
+    def _tracer_of(self, run_id: str, port: int) -> Tracer | None:
+        """The SDK is imported where it is used, and nowhere else."""
+        settings = self._settings
+        if settings.tracing is None:
+            return None
+        from server.adapters.otel import OtelTracer
+
+        service = {
+            "service.name": "canary-server",
+            "service.version": _version(),
+            "service.instance.id": run_id,
+            "canary.model": settings.model.name,
+            "canary.device": settings.device,
+            "canary.dtype": settings.dtype,
+        }
+        return OtelTracer(
+            settings.tracing.endpoint,
+            settings.tracing.ratio,
+            service,
+            (settings.listen.host, port),
+            self._clock,
+            self._log,
+            self._telemetry.spans_lost,
+        )
 
     def _load_tokenizer(self) -> str | None:
         try:

@@ -63,6 +63,10 @@ SERVER_MEMORY: Final = Metric(
     ("kind",),
 )
 
+SERVER_SPANS_LOST: Final = Metric(
+    "canary_server_spans_lost", "Spans that did not reach the collector: not taken, too many, or an error.", ("reason",)
+)
+
 GATEWAY_REQUESTS: Final = Metric(
     "canary_gateway_requests", "Judged requests by arm, lane and outcome.", ("arm", "lane", "outcome")
 )

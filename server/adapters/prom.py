@@ -45,6 +45,7 @@ class PromTelemetry:
         self._rows_per_batch = self._histogram(names.SERVER_ROWS_PER_BATCH, names.ROWS_EDGES)
         self._padding = self._histogram(names.SERVER_PADDING, names.RATIO_EDGES)
         self._memory = self._gauge(names.SERVER_MEMORY)
+        self._spans_lost = self._counter(names.SERVER_SPANS_LOST)
         self._seen = 0
         self._restarted = 0
         # Present from the start, so that a rule on an increase has something to increase from.
@@ -68,6 +69,10 @@ class PromTelemetry:
             str(identity.emulated).lower(),
             str(identity.compiled).lower(),
         ).set(1)
+
+    def spans_lost(self, why: str, spans: int) -> None:
+        """May be called from any thread."""
+        self._spans_lost.labels(why).inc(spans)
 
     def life_changed(self, life: Life) -> None:
         for state in State:

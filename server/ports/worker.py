@@ -92,13 +92,15 @@ class Finished:
     """Answer to a Run: float32 rows [bucket.batch, dim]; ``device_s`` ends with the copy to the host.
 
     ``compiles`` is how many programs this batch had built, from scratch or with the help of the compile cache on disk:
-    both stall everybody. 0 is the promise of a warmed shape.
+    both stall everybody. 0 is the promise of a warmed shape. ``began``: of the device's part, seconds of the monotonic
+    clock, which the processes of a machine share; 0: not told.
     """
 
     number: int
     vectors: bytes
     device_s: float
     compiles: int
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import math
 import traceback
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +12,12 @@ from litestar import Request, Response
 from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
+from server.core.journey import Journey
 from server.core.types import Bucket, DeadlinePassed, QueueFull, Refused
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
+from server.ports.tracer import Asked, Told, Trace, Tracer
 from server.runtime.last_call import LastCall
 from server.runtime.predict import Prediction
 from wire import headers
@@ -32,7 +34,10 @@ Work = Callable[[bytes, Visit], Coroutine[Any, Any, tuple[Prediction, Content]]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Runs requests. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before."""
+    """Runs requests. ``body_s`` is the time that a caller has for its body, ``last_call`` may end it before.
+
+    ``tracer`` None: no request is recorded.
+    """
 
     identity: Callable[[], Identity | None]
     clock: Clock
@@ -41,6 +46,7 @@ class Exchange:
     log: Log
     body_s: float = BODY_S
     last_call: LastCall = field(default_factory=LastCall)
+    tracer: Tracer | None = None
 
     async def run(self, request: AnyRequest, route: str, work: Work, *, binary: bool = False) -> Response[bytes]:
         """The answer to ``request``; ``work`` gets the body and the visit, on which it notes what the request met.
@@ -48,6 +54,9 @@ class Exchange:
         ``binary``: bytes may follow the JSON of the body.
         """
         visit = self._visit(request)
+        trace = None if self.tracer is None else self.tracer.begin(_asked(request, route, visit.arrived))
+        if trace is not None:
+            visit.journey = Journey()
         prediction: Prediction | None = None
         try:
             prediction, content = await self._answer(request, visit, work, binary=binary)
@@ -56,8 +65,8 @@ class Exchange:
         except CallerGone:
             response, reason = Response(b"", status_code=CALLER_GONE), "caller_gone"
         except Exception as error:  # every failure becomes an answer in the protocol's shape
-            response, reason = self._refusal(request.url.path, route, error, visit)
-        self._note(request, route, response.status_code or 200, reason, prediction, visit)
+            response, reason = self._refusal(request.url.path, route, error, visit, trace)
+        self._note(request, route, response.status_code or 200, reason, prediction, visit, trace)
         return response
 
     def _visit(self, request: AnyRequest) -> Visit:
@@ -75,10 +84,12 @@ class Exchange:
             body = await read_body(request.receive, self.body_s, coding)
         return await unless_gone(request.receive, work(body, visit))
 
-    def _refusal(self, path: str, route: str, error: Exception, visit: Visit) -> tuple[Response[bytes], str]:
+    def _refusal(
+        self, path: str, route: str, error: Exception, visit: Visit, trace: Trace | None
+    ) -> tuple[Response[bytes], str]:
         code, message, param = reason_of(error)
         if code is Reason.INTERNAL:
-            self.log.error("request_failed", route=route, error=_where(error))
+            self.log.error("request_failed", route=route, error=_where(error), trace_id=_trace_id(trace))
         # The rest of a body that is given up must not be read as the next request.
         close = isinstance(error, BodyTooSlow)
         return refusal_response(path, code, message, param, close=close, more=_told(error, visit)), str(code)
@@ -91,14 +102,21 @@ class Exchange:
         reason: str,
         answered: Prediction | None,
         visit: Visit,
+        trace: Trace | None,
     ) -> None:
-        seconds = self.clock.monotonic() - visit.arrived
+        now = self.clock.monotonic()
+        seconds = now - visit.arrived
+        request_id = request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID]
+        if trace is not None and visit.journey is not None:
+            visit.journey.ends(now, reason)
+            trace.end(_told_to_trace(now, status, reason, request_id, answered, visit, visit.journey))
         queue_s = None if answered is None else answered.queue_s
         self.telemetry.request_done(route, status, reason, seconds, queue_s)
         self.access_log.write(
             {
                 "at": round(self.clock.wall(), 6),
-                "request_id": request.headers.get(headers.REQUEST_ID, "")[:MAX_REQUEST_ID],
+                "request_id": request_id,
+                "trace_id": _trace_id(trace),
                 "epoch": request.headers.get(headers.EPOCH, "")[:MAX_EPOCH],
                 "shadow": visit.shadow,
                 "route": route,
@@ -147,6 +165,37 @@ def _compiles(visit: Visit, own: Bucket | None) -> dict[str, str]:
     if not visit.compiles.count:
         return count
     return {**count, headers.COMPILED: ",".join(map(str, visit.compiles.named(own, headers.MAX_COMPILED)))}
+
+
+def _asked(request: AnyRequest, route: str, arrived: float) -> Asked:
+    return Asked(
+        arrived,
+        request.method,
+        route,
+        request.url.path,
+        str(request.scope.get("http_version", "1.1")),
+        request.headers.get(headers.TRACE_PARENT, ""),
+        request.headers.get(headers.TRACE_STATE, ""),
+    )
+
+
+def _told_to_trace(
+    now: float,
+    status: int,
+    reason: str,
+    request_id: str,
+    answered: Prediction | None,
+    visit: Visit,
+    journey: Journey,
+) -> Told:
+    told = Told(now, status, reason, journey, request_id, visit.shadow, visit.compiles.count)
+    if answered is None:
+        return told
+    return replace(told, bucket=str(answered.bucket), rows=answered.rows, tokens=answered.tokens)
+
+
+def _trace_id(trace: Trace | None) -> str:
+    return "" if trace is None else trace.id
 
 
 def _where(error: Exception) -> str:

@@ -85,20 +85,20 @@ class Session:
             self._device.seal(compiled=self._compiled)
         self._device.flush()
         self._device.watch_memory()
-        self._look_at_memory(time.perf_counter())
+        self._look_at_memory(time.monotonic())
         self._tell(Warmed())
 
     def run(self, command: Run) -> WorkerEvent:
         """One batch."""
         built = _Built(self._device)
-        began = time.perf_counter()
+        began = time.monotonic()
         try:
             vectors = self._call(command.ids, command.mask, command.bucket)
         except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
             return RunFailed(command.number, f"{type(error).__name__}: {error}", built.since())
-        ended = time.perf_counter()
+        ended = time.monotonic()
         self._look_at_memory(ended)
-        return Finished(command.number, vectors, ended - began, built.since())
+        return Finished(command.number, vectors, ended - began, built.since(), began)
 
     def _look_at_memory(self, now: float) -> None:
         """On this thread: whether a back end may be asked from another one while it computes is not known."""

@@ -269,3 +269,20 @@ def test_edges_of_histograms_rise(tmp_path: Path, edges: list[float]) -> None:
 def test_edges_may_be_those_of_an_slo(tmp_path: Path) -> None:
     """In seconds, as everywhere."""
     assert load(write(tmp_path, document(metrics={"edges_s": [0.01, 0.025]})), None).metrics.edges_s == (0.01, 0.025)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "collector:4318", "ftp://h/v1/traces", "http://", "http://u:p@h/", "http://h:x/"]
+)
+def test_a_collector_is_a_whole_url_without_credentials(tmp_path: Path, endpoint: str) -> None:
+    """They would stand in every log of a configuration."""
+    (problem,) = problems(tmp_path, document(tracing={"endpoint": endpoint}))
+    assert problem.startswith(f"tracing.endpoint: got {endpoint!r}, allowed is the whole http or https URL")
+
+
+def test_one_in_a_hundred_is_traced_unless_told_otherwise(tmp_path: Path) -> None:
+    """And nothing without the section."""
+    tracing = load(write(tmp_path, document(tracing={"endpoint": "http://h:4318/v1/traces"})), None).tracing
+    assert tracing is not None
+    assert tracing.ratio == 0.01
+    assert load(write(tmp_path, document()), None).tracing is None
