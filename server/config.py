@@ -25,7 +25,7 @@ from server.core.catalog import TEXT, Catalogue, CatalogueRefused
 from server.core.declare import catalogue_of, document_of
 from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision, ModelFormat
 from server.core.warmup import StabilityRule
-from server.observing import MetricsSection, TracingSection
+from server.observing import MetricsSection, ProfilerSection, TracingSection
 
 ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
 
@@ -183,6 +183,7 @@ class Settings(_Section):
     restart: RestartSection = RestartSection()
     metrics: MetricsSection = MetricsSection()
     tracing: TracingSection | None = None
+    profiler: ProfilerSection | None = None
 
     @field_validator("catalogue", mode="after")
     @classmethod

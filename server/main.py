@@ -21,6 +21,7 @@ from server.adapters.asgi.listen import UvicornListener, bind
 from server.adapters.asgi.view import DataView
 from server.adapters.clock import SystemClock
 from server.adapters.log import JsonLog
+from server.adapters.profile_folder import ProfileFolder
 from server.adapters.prom import PromTelemetry
 from server.adapters.statistics import Statistics
 from server.adapters.tokenizer import FolderTokenizer, TokenizerFailed
@@ -38,6 +39,7 @@ from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
 from server.runtime.last_call import LastCall
 from server.runtime.predict import Predictor
+from server.runtime.profile import ProfileWindows
 from server.runtime.supervisor import Rules, Supervisor
 from wire.admin import Ports
 from wire.health import Identity
@@ -109,9 +111,10 @@ class Server:
             statistics,
             max_wait_s=settings.queue.max_wait_ms / 1000,
         )
+        profiles = self._profiles_of(run_id)
         self._supervisor = Supervisor(
             start_command(settings, catalogue, emulator_allowed=emulator_allowed),
-            self._link,
+            self._link if profiles is None else profiles,
             self._batcher,
             self._clock,
             statistics,
@@ -166,6 +169,7 @@ class Server:
                 ),
                 metrics=self._telemetry.exposition,
                 metrics_type=self._telemetry.content_type,
+                record=None if profiles is None else profiles.record,
             )
         )
         self._admin = UvicornListener(
@@ -207,6 +211,12 @@ class Server:
         if self._tracer is not None:
             self._tracer.close(LAST_SPANS_S)
         return 1 if failed or not kept else 0
+
+    def _profiles_of(self, run_id: str) -> ProfileWindows | None:
+        if self._settings.profiler is None:
+            return None
+        folder = ProfileFolder(self._settings.profiler.folder, run_id, self._clock)
+        return ProfileWindows(self._link, lambda: self._supervisor.life, folder.next_file)
 
     def _tracer_of(self, run_id: str, port: int) -> Tracer | None:
         """The SDK is imported where it is used, and nowhere else."""
@@ -287,6 +297,7 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         parallel=rule.parallel,
         model_format=settings.model.format,
         factory=settings.model.factory,
+        profile=settings.profiler is not None,
     )
 
 

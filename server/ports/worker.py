@@ -34,7 +34,7 @@ class Start:
 
     ``buckets`` are the declared ones, to be warmed. ``lenient`` None is strict: after them nothing compiles any more.
     ``parallel``: programs may be compiled side by side where the device can.
-    ``factory`` is module:function, for the format that is built by one.
+    ``factory`` is module:function, for the format that is built by one. ``profile``: there may be windows of it.
     """
 
     model_path: str
@@ -53,6 +53,7 @@ class Start:
     parallel: bool = True
     model_format: ModelFormat = "sentence-transformers"
     factory: str | None = None
+    profile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,21 @@ class Run:
     bucket: Bucket
     ids: bytes
     mask: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """From now on batches are recorded, for ``file``."""
+
+    number: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEnd:
+    """Answered with Profiled, unless the window was over before."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +142,18 @@ class Beat:
     memory: DeviceMemory | None = None
 
 
-WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed | Failed | Beat
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A window is over and its file written, ``size`` bytes; with an ``error`` there is none."""
+
+    number: int
+    batches: int
+    seconds: float
+    size: int
+    error: str = ""
+
+
+WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed | Failed | Beat | Profiled
 
 
 class WorkerLink(Protocol):
@@ -139,8 +166,8 @@ class WorkerLink(Protocol):
         """
         ...
 
-    def run(self, command: Run) -> None:
-        """Sends a batch; its answer comes as Finished or RunFailed."""
+    def run(self, command: Run | Profile | ProfileEnd) -> None:
+        """Sends a batch, whose answer comes as Finished or RunFailed, or a word about a window of profiling."""
         ...
 
     async def kill(self) -> None:

@@ -16,7 +16,7 @@ from server.adapters.worker.engine import EngineFailed
 from server.adapters.worker.environment import die_with_front, installed_versions, obey_the_front_only, prepare
 from server.adapters.worker.folder import inspect
 from server.core.types import DeviceMemory
-from server.ports.worker import Beat, Failed, Run, Start
+from server.ports.worker import Beat, Failed, Profile, Profiled, ProfileEnd, Run, Start
 
 BEAT_S: Final = 1.0
 
@@ -50,14 +50,29 @@ def _serve(channel: Channel, start: Start, pulse: "_Pulse") -> None:
     cache = prepare(start, installed_versions())
     # From here on the environment is set, so torch may be imported.
     from server.adapters.worker.loaders import load_model
+    from server.adapters.worker.profiling import Profiling
     from server.adapters.worker.session import Session
 
     session = Session(start, choose_device(start), channel.send, cache)
     pulse.memory = lambda: session.memory
-    session.warm(session.load(load_model(folder, start)))
+    profiling = Profiling()
+    session.warm(session.load(load_model(folder, start)), profiling if start.profile else None)
     while (command := channel.receive()) is not None:
-        if isinstance(command, Run):
-            channel.send(session.run(command))
+        match command:
+            case Run():
+                channel.send(session.run(command))
+                _tell(channel, profiling.ran())
+            case Profile():
+                profiling.begin(command)
+            case ProfileEnd(number):
+                _tell(channel, profiling.end(number))
+            case Start():
+                pass  # There is one, and it came first.
+
+
+def _tell(channel: Channel, event: Profiled | None) -> None:
+    if event is not None:
+        channel.send(event)
 
 
 class _Pulse(threading.Thread):

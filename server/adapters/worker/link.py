@@ -13,7 +13,7 @@ from typing import Final
 from server.adapters.worker.channel import FrameReader, ProtocolBroken, encode
 from server.core.chatter import Allowance, Lines
 from server.ports.telemetry import Log
-from server.ports.worker import Run, Start, WorkerEvent
+from server.ports.worker import Profile, ProfileEnd, Run, Start, WorkerEvent
 
 # XLA prints hundreds of these, 2 kB each, when it reloads a cached program.
 NOISE: Final = (b"cpu_aot_loader", b"PjRt runtime initialization deferred")
@@ -69,7 +69,7 @@ class ProcessLink:
             asyncio.create_task(_reap(self._process, gone, ended), name="worker-reap"),
         ]
 
-    def run(self, command: Run) -> None:
+    def run(self, command: Run | Profile | ProfileEnd) -> None:
         """See WorkerLink. A line that is gone swallows the command: ``lost`` tells the story."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(encode(command))
@@ -162,7 +162,7 @@ class _FrontEnd(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for message in self._frames.feed(data):
-                if isinstance(message, Start | Run):
+                if isinstance(message, Start | Run | Profile | ProfileEnd):
                     raise ProtocolBroken(f"got the command {type(message).__name__} from the worker")
                 self._receive(message)
         except ProtocolBroken as error:

@@ -10,6 +10,7 @@ import torch
 
 from server.adapters.worker.engine import Ahead, Device, EngineFailed, Model
 from server.adapters.worker.placed import Engine
+from server.adapters.worker.profiling import Profiling
 from server.adapters.worker.record import Record
 from server.adapters.worker.torch_device import allow_shapes, traced_graphs
 from server.adapters.worker.warm_up import WarmUp
@@ -68,7 +69,7 @@ class Session:
             self._ahead = self._engine.compile(side_by_side=self._start.parallel and lenient is None)
         return probe
 
-    def warm(self, probe: "Probe") -> None:
+    def warm(self, probe: "Probe", profiling: Profiling | None = None) -> None:
         """Every declared bucket until stable; then, unless lenient, nothing compiles any more. Raises EngineFailed."""
         WarmUp(
             self._start,
@@ -84,6 +85,8 @@ class Session:
         if self._start.lenient is None:
             self._device.seal(compiled=self._compiled)
         self._device.flush()
+        if profiling is not None:
+            profiling.rehearse(lambda: self._call(*probe.inputs(probe.bucket, 0)))
         self._device.watch_memory()
         self._look_at_memory(time.monotonic())
         self._tell(Warmed())

@@ -286,3 +286,18 @@ def test_one_in_a_hundred_is_traced_unless_told_otherwise(tmp_path: Path) -> Non
     assert tracing is not None
     assert tracing.ratio == 0.01
     assert load(write(tmp_path, document()), None).tracing is None
+
+
+def test_profiles_are_kept_in_a_folder_of_ours(tmp_path: Path) -> None:
+    """Nobody else may put a link there, and it is not made by a typing error."""
+    ours, open_to_all = tmp_path / "ours", tmp_path / "open"
+    ours.mkdir(mode=0o700)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    profiler = load(write(tmp_path, document(profiler={"folder": str(ours)})), None).profiler
+    assert profiler is not None
+    assert profiler.folder == ours
+    for folder, why in ((open_to_all, "nobody else can write to"), (tmp_path / "absent", "an existing folder")):
+        (problem,) = problems(tmp_path, document(profiler={"folder": str(folder)}))
+        assert problem.startswith("profiler.folder: got ")
+        assert problem.endswith(why)

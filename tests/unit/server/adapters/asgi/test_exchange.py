@@ -47,6 +47,8 @@ class Lines:
 
     def info(self, event: str, **fields: object) -> None: ...
 
+    def warning(self, event: str, **fields: object) -> None: ...
+
     def error(self, event: str, **fields: object) -> None:
         self.errors.append(event)
 
