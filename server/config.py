@@ -25,6 +25,7 @@ from server.core.catalog import TEXT, Catalogue, CatalogueRefused
 from server.core.declare import catalogue_of, document_of
 from server.core.types import Bucket, DeviceKind, DtypeName, MatmulPrecision, ModelFormat
 from server.core.warmup import StabilityRule
+from server.observing import MetricsSection, ProfilerSection, TracingSection
 
 ALLOW_EMULATOR = "CANARY_ALLOW_EMULATOR"
 # Models of other formats say themselves what they take, see canary-model.json.
@@ -185,6 +186,9 @@ class Settings(_Section):
     warm_up: WarmUpSection = WarmUpSection()
     stuck: StuckSection = StuckSection()
     restart: RestartSection = RestartSection()
+    metrics: MetricsSection = MetricsSection()
+    tracing: TracingSection | None = None
+    profiler: ProfilerSection | None = None
 
     @field_validator("catalogue", mode="after")
     @classmethod

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import importlib.metadata
 import os
+import secrets
 import signal
 import socket
 from pathlib import Path
@@ -21,6 +22,7 @@ from server.adapters.asgi.listen import UvicornListener, bind
 from server.adapters.asgi.view import DataView
 from server.adapters.clock import SystemClock
 from server.adapters.log import JsonLog
+from server.adapters.profile_folder import ProfileFolder
 from server.adapters.prom import PromTelemetry
 from server.adapters.statistics import Statistics
 from server.adapters.tokenizer import FolderTokenizer, TokenizerFailed
@@ -32,17 +34,22 @@ from server.core.restart import RestartRule
 from server.core.types import EngineFacts
 from server.core.warmup import StabilityRule
 from server.core.watch import StuckRule
+from server.ports.tracer import Tracer
 from server.ports.worker import Lenient, Start
 from server.runtime.batcher import Batcher
 from server.runtime.drain import DrainRule, drain
 from server.runtime.last_call import LastCall
 from server.runtime.predict import Predictor
+from server.runtime.profile import ProfileWindows
 from server.runtime.supervisor import Rules, Supervisor
 from wire.admin import Ports
 from wire.health import Identity
+from wire.metrics import SECONDS_EDGES
 
 # How long an open connection may still bring a request after the data port was closed.
 LINGER_S = 0.5
+# For the spans that are left at the end; a collector that is gone holds nobody longer.
+LAST_SPANS_S = 1.0
 # Together below the 1,024 open files that a process usually has.
 DATA_CONNECTIONS = 768
 ADMIN_CONNECTIONS = 64
@@ -52,7 +59,9 @@ def run(settings: Settings, *, emulator_allowed: bool) -> int:
     """Serves until a signal. 0: drained; 1: the server had failed, or a port could not be opened, or the drain cut off
     requests or lost the worker.
     """
-    log = JsonLog()
+    run_id = secrets.token_hex(6)
+    log = JsonLog(SystemClock().wall, run_id)
+    log.know(model=settings.model.name, device=settings.device, dtype=settings.dtype)
     log.take_over()
     try:
         data = bind(settings.listen.host, settings.listen.port)
@@ -61,7 +70,7 @@ def run(settings: Settings, *, emulator_allowed: bool) -> int:
         log.error("port", detail=f"listen or admin: cannot be opened: {error}")
         return 1
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(Server(settings, log, data, admin, emulator_allowed=emulator_allowed).serve())
+        return runner.run(Server(settings, run_id, log, data, admin, emulator_allowed=emulator_allowed).serve())
 
 
 class Server:
@@ -70,6 +79,7 @@ class Server:
     def __init__(
         self,
         settings: Settings,
+        run_id: str,
         log: JsonLog,
         data: socket.socket,
         admin: socket.socket,
@@ -79,7 +89,7 @@ class Server:
         self._settings = settings
         self._log = log
         self._clock = SystemClock()
-        self._telemetry = PromTelemetry()
+        self._telemetry = PromTelemetry(settings.queue.max_rows, settings.metrics.edges_s or SECONDS_EDGES)
         statistics = Statistics(self._telemetry, self._clock)
         self._identity: Identity | None = None
         self._digest = ""
@@ -103,9 +113,10 @@ class Server:
             statistics,
             max_wait_s=settings.queue.max_wait_ms / 1000,
         )
+        profiles = self._profiles_of(run_id)
         self._supervisor = Supervisor(
             start_command(settings, catalogue, emulator_allowed=emulator_allowed),
-            self._link,
+            self._link if profiles is None else profiles,
             self._batcher,
             self._clock,
             statistics,
@@ -123,6 +134,7 @@ class Server:
             self._clock,
             max_rows=settings.queue.max_rows,
         )
+        self._tracer = self._tracer_of(run_id, data.getsockname()[1])
         self._bodies = LastCall()
         exchange = Exchange(
             lambda: self._digest,
@@ -132,6 +144,7 @@ class Server:
             log,
             max_body=settings.listen.max_body,
             last_call=self._bodies,
+            tracer=self._tracer,
         )
         self._data = UvicornListener(
             DataApp(
@@ -155,9 +168,12 @@ class Server:
         health_port = admin_app(
             AdminView(
                 life=lambda: self._supervisor.life,
-                health=lambda: health_body(self._supervisor.life, self._supervisor.facts, self._clock.monotonic()),
+                health=lambda: health_body(
+                    self._supervisor.life, self._supervisor.facts, self._clock.monotonic(), run_id
+                ),
                 metrics=self._telemetry.exposition,
                 metrics_type=self._telemetry.content_type,
+                record=None if profiles is None else profiles.record,
             )
         )
         self._admin = UvicornListener(
@@ -199,7 +215,40 @@ class Server:
         )
         self._tokenizer.close()
         self._access_log.close()
+        if self._tracer is not None:
+            self._tracer.close(LAST_SPANS_S)
         return 1 if failed or not kept else 0
+
+    def _profiles_of(self, run_id: str) -> ProfileWindows | None:
+        if self._settings.profiler is None:
+            return None
+        folder = ProfileFolder(self._settings.profiler.folder, run_id, self._clock)
+        return ProfileWindows(self._link, lambda: self._supervisor.life, folder.next_file)
+
+    def _tracer_of(self, run_id: str, port: int) -> Tracer | None:
+        """The SDK is imported where it is used, and nowhere else."""
+        settings = self._settings
+        if settings.tracing is None:
+            return None
+        from server.adapters.otel import OtelTracer
+
+        service = {
+            "service.name": "canary-server",
+            "service.version": _version(),
+            "service.instance.id": run_id,
+            "canary.model": settings.model.name,
+            "canary.device": settings.device,
+            "canary.dtype": settings.dtype,
+        }
+        return OtelTracer(
+            settings.tracing.endpoint,
+            settings.tracing.ratio,
+            service,
+            (settings.listen.host, port),
+            self._clock,
+            self._log,
+            self._telemetry.spans_lost,
+        )
 
     def _load_tokenizer(self) -> str | None:
         try:
@@ -222,7 +271,9 @@ class Server:
         self._identity = identity_of(self._served, facts, self._tokenizer.digest)
         self._digest = self._identity.digest()
         self._telemetry.set_identity(self._identity)
-        self._log.info("identity", digest=self._digest, **msgspec.to_builtins(self._identity))
+        known = msgspec.to_builtins(self._identity)
+        self._log.know(**{name: known[name] for name in ("revision", "torch", "torch_tpu", "libtpu", "topology")})
+        self._log.info("identity", digest=self._digest, **known)
 
 
 def rules_of(settings: Settings) -> Rules:
@@ -255,6 +306,7 @@ def start_command(settings: Settings, catalogue: Catalogue, *, emulator_allowed:
         model_format=settings.model.format,
         factory=settings.model.factory,
         dimensions=catalogue.names,
+        profile=settings.profiler is not None,
     )
 
 

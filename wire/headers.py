@@ -14,6 +14,8 @@ PREFIX: Final = "x-canary-"
 REQUEST_ID: Final = "x-request-id"
 DEADLINE_MS: Final = "x-canary-deadline-ms"
 PIN: Final = "x-canary-pin"
+TRACE_PARENT: Final = "traceparent"
+TRACE_STATE: Final = "tracestate"
 
 # From the gateway to an arm.
 EPOCH: Final = "x-canary-epoch"

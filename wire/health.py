@@ -43,7 +43,8 @@ class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
     """``bucket`` of ``buckets`` are warmed; ``elapsed_s`` counts from process start.
 
     ``cache_gain``: how many times longer the first calls of the buckets from cache took when they were compiled.
-    ``restarts`` counts how often the device worker was lost and started again.
+    ``restarts`` counts how often the device worker was lost and started again. ``run_id`` is of the process, as in each
+    of its log lines.
     """
 
     state: ServerState
@@ -55,6 +56,7 @@ class HealthBody(msgspec.Struct, frozen=True, kw_only=True):
     cold_s: float | None = None
     cache_gain: float | None = None
     restarts: int = 0
+    run_id: str = ""
     warm_up: list[BucketReport] = []
 
 

@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
+# The limits that people write into an SLO are edges, so the share within one is counted, not interpolated.
 SECONDS_EDGES: Final = (
-    0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3,
+    0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0
 )  # fmt: skip
+ROWS_EDGES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
+RATIO_EDGES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,32 @@ SERVER_PHASE_SECONDS: Final = Metric(
     "canary_server_phase_seconds", "Time of a request in queue, batch and device.", ("phase",)
 )
 SERVER_QUEUE_ROWS: Final = Metric("canary_server_queue_rows", "Rows waiting.")
+SERVER_QUEUE_CAPACITY: Final = Metric("canary_server_queue_capacity_rows", "Rows that may wait.")
+SERVER_QUEUE_RATIO: Final = Metric("canary_server_queue_ratio", "Rows waiting as a share of those that may, 0 to 1.")
 SERVER_DROPPED: Final = Metric(
     "canary_server_dropped", "Requests that left the queue before the device ran them, by why.", ("reason",)
 )
-SERVER_BATCH_ROWS: Final = Metric("canary_server_batch_rows", "Rows sent to the device, by kind.", ("kind",))
 SERVER_BATCHES: Final = Metric("canary_server_batches", "Batches run, by bucket.", ("bucket",))
+SERVER_BATCHES_FAILED: Final = Metric("canary_server_batches_failed", "Batches that the device could not run.")
+SERVER_BATCH_ROWS: Final = Metric("canary_server_batch_rows", "Rows sent to the device, by kind.", ("kind",))
+SERVER_BATCH_TOKENS: Final = Metric(
+    "canary_server_batch_tokens",
+    "Token positions sent to the device, by kind; padding is computed for nothing.",
+    ("kind",),
+)
+SERVER_ROWS_PER_BATCH: Final = Metric("canary_server_rows_per_batch", "Useful rows of a batch.")
+SERVER_PADDING: Final = Metric(
+    "canary_server_batch_padding_ratio", "Share of a batch's token positions that are padding, 0 to 1."
+)
+SERVER_MEMORY: Final = Metric(
+    "canary_server_device_memory_bytes",
+    "Memory of the device: used, peak since the warm-up, limit. Absent where the device does not count it.",
+    ("kind",),
+)
+
+SERVER_SPANS_LOST: Final = Metric(
+    "canary_server_spans_lost", "Spans that did not reach the collector: not taken, too many, or an error.", ("reason",)
+)
 
 GATEWAY_REQUESTS: Final = Metric(
     "canary_gateway_requests", "Judged requests by arm, lane and outcome.", ("arm", "lane", "outcome")

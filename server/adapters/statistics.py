@@ -5,6 +5,7 @@ from typing import Literal
 
 from server.core.batch import Batch
 from server.core.lifecycle import Life
+from server.core.types import DeviceMemory
 from server.ports.clock import Clock
 from server.ports.telemetry import Telemetry
 from wire.statistics import BatchStatistics, Duration, InferStatistics, ModelStatistics
@@ -91,6 +92,9 @@ class Statistics:
 
     def batch_failed(self, *, compiles: int) -> None:
         self._following.batch_failed(compiles=compiles)
+
+    def memory_changed(self, memory: DeviceMemory) -> None:
+        self._following.memory_changed(memory)
 
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None:
         if reason != "model_not_found":

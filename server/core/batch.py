@@ -38,6 +38,16 @@ class Batch:
     def rows(self) -> int:
         return sum(member.asked.count for member in self.members)
 
+    @property
+    def cells(self) -> int:
+        """That count; the other positions of the bucket are padding."""
+        return sum(member.asked.cells for member in self.members)
+
+    @property
+    def padding(self) -> float:
+        """Share of the bucket's positions that are computed for nothing."""
+        return 1 - self.cells / self.bucket.cells
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:

@@ -87,6 +87,11 @@ class TensorRows:
         """There are none to count."""
         return 0
 
+    @property
+    def cells(self) -> int:
+        """Positions before padding."""
+        return prod(self.sizes, start=self.count)
+
     def rows(self, start: int, end: int) -> "TensorRows":
         return TensorRows({name: raw.rows(start, end) for name, raw in self.tensors.items()}, self.sizes)
 

@@ -174,6 +174,11 @@ class TokenRows:
             return sum(len(row) for row in self.ids)
         return sum(sum(mask) for mask in self.masks)
 
+    @property
+    def cells(self) -> int:
+        """Positions before padding."""
+        return self.tokens
+
     def check_vocabulary(self, size: int) -> None:
         """Raises BadRequest unless every id is in 0..size-1.
 
@@ -232,3 +237,12 @@ class BucketTiming:
     tier: CacheTier = ""
     compiled_s: float | None = None
     memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes of a device that counts them. ``peak`` since the warm-up; ``limit``: all that there is, None: not told."""
+
+    used: int
+    peak: int
+    limit: int | None = None

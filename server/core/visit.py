@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from server.core.admission import deadline_at
+from server.core.journey import Journey
 from server.core.types import Bucket
 
 
@@ -30,6 +31,7 @@ class Visit:
     """When a request arrived, until when its caller waits (seconds of the same clock; None is for ever), what it met.
 
     ``shadow``: it is a copy, whose answer nobody waits for.
+    ``journey`` is there when its way is recorded.
     However the request ends, answered, refused or left, ``compiles`` tells what it met until then.
     """
 
@@ -37,6 +39,7 @@ class Visit:
     deadline: float | None = None
     compiles: Compiles = Compiles()
     shadow: bool = False
+    journey: Journey | None = None
 
     def within(self, ms: float) -> None:
         """The caller waits no longer than ``ms`` from its arrival; it may have named less elsewhere."""

@@ -4,6 +4,7 @@ from typing import Literal, Protocol
 
 from server.core.batch import Batch
 from server.core.lifecycle import Life
+from server.core.types import DeviceMemory
 
 
 class Telemetry(Protocol):
@@ -23,6 +24,10 @@ class Telemetry(Protocol):
         """The device could not run a batch; ``compiles`` is what it compiled before it gave up."""
         ...
 
+    def memory_changed(self, memory: DeviceMemory) -> None:
+        """What the device holds; never told where it does not count."""
+        ...
+
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None: ...
 
 
@@ -39,5 +44,7 @@ class AccessLog(Protocol):
 
 class Log(Protocol):
     def info(self, event: str, **fields: object) -> None: ...
+
+    def warning(self, event: str, **fields: object) -> None: ...
 
     def error(self, event: str, **fields: object) -> None: ...

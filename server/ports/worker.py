@@ -9,7 +9,16 @@ from typing import Protocol
 
 from server.core.catalog import TEXT
 from server.core.tensors import Raw
-from server.core.types import Bucket, BucketTiming, DeviceKind, DtypeName, EngineFacts, MatmulPrecision, ModelFormat
+from server.core.types import (
+    Bucket,
+    BucketTiming,
+    DeviceKind,
+    DeviceMemory,
+    DtypeName,
+    EngineFacts,
+    MatmulPrecision,
+    ModelFormat,
+)
 from server.core.warmup import StabilityRule
 
 
@@ -28,6 +37,7 @@ class Start:
     ``buckets`` are the declared ones, to be warmed. ``lenient`` None is strict: after them nothing compiles any more.
     ``parallel``: programs may be compiled side by side where the device can.
     ``factory`` is module:function, for the format that is built by one. ``dimensions`` name the sizes of a bucket.
+    ``profile``: there may be windows of it.
     """
 
     model_path: str
@@ -47,6 +57,7 @@ class Start:
     model_format: ModelFormat = "sentence-transformers"
     factory: str | None = None
     dimensions: tuple[str, ...] = TEXT
+    profile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,21 @@ class Run:
     number: int
     bucket: Bucket
     inputs: dict[str, Raw]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """From now on batches are recorded, for ``file``."""
+
+    number: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEnd:
+    """Answered with Profiled, unless the window was over before."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +111,15 @@ class Finished:
     """Answer to a Run: every output, bucket.batch rows each; ``device_s`` ends with the copy to the host.
 
     ``compiles`` is how many programs this batch had built, from scratch or with the help of the compile cache on disk:
-    both stall everybody. 0 is the promise of a warmed shape.
+    both stall everybody. 0 is the promise of a warmed shape. ``began``: of the device's part, seconds of the monotonic
+    clock, which the processes of a machine share; 0: not told.
     """
 
     number: int
     outputs: dict[str, Raw]
     device_s: float
     compiles: int
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +140,23 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A sign of life, each second."""
+    """A sign of life, each second, with what the device held after its latest batch."""
+
+    memory: DeviceMemory | None = None
 
 
-WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed | Failed | Beat
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A window is over and its file written, ``size`` bytes; with an ``error`` there is none."""
+
+    number: int
+    batches: int
+    seconds: float
+    size: int
+    error: str = ""
+
+
+WorkerEvent = Loaded | BucketBegan | BucketWarm | Warmed | Finished | RunFailed | Failed | Beat | Profiled
 
 
 class WorkerLink(Protocol):
@@ -128,8 +169,8 @@ class WorkerLink(Protocol):
         """
         ...
 
-    def run(self, command: Run) -> None:
-        """Sends a batch; its answer comes as Finished or RunFailed."""
+    def run(self, command: Run | Profile | ProfileEnd) -> None:
+        """Sends a batch, whose answer comes as Finished or RunFailed, or a word about a window of profiling."""
         ...
 
     async def kill(self) -> None:

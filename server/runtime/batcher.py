@@ -10,6 +10,7 @@ from server.core.admission import Limits
 from server.core.batch import Batch, Lanes, Waiting
 from server.core.catalog import Catalogue
 from server.core.costs import Costs
+from server.core.journey import Shared
 from server.core.padding import pad, split
 from server.core.tensors import Rows
 from server.core.types import (
@@ -178,6 +179,8 @@ class Batcher:
         self._ticket += 1
         ticket = self._ticket
         asked = self._asked[ticket] = _Asked(asyncio.get_running_loop().create_future(), visit)
+        if visit.journey is not None:
+            visit.journey.enters("queue", self._clock.monotonic())
         self._lanes.add(Waiting(ticket, rows, bucket.sizes, visit.arrived, visit.deadline))
         self._pump()
         try:
@@ -204,7 +207,8 @@ class Batcher:
         if done is None:
             return None
         batch, bucket = done.batch, done.batch.bucket
-        batch_s = self._clock.monotonic() - done.taken
+        now = self._clock.monotonic()
+        batch_s = now - done.taken
         if not done.first:
             self._places.learn(bucket, batch_s)
         self._ran.add(bucket)
@@ -213,6 +217,8 @@ class Batcher:
         for member, share in zip(batch.members, shares, strict=True):
             asked = self._asked.pop(member.ticket, None)
             if asked is not None and not asked.future.done():
+                if asked.visit.journey is not None:
+                    asked.visit.journey.ran(now, event.began, event.device_s, event.compiles)
                 queue_s = max(0.0, done.taken - member.arrived)
                 asked.future.set_result(Share(share, bucket, queue_s, batch_s, event.device_s))
         self._pump()
@@ -298,8 +304,21 @@ class Batcher:
                 if self.may_compile:
                     # Who is leaving in this very turn of the loop has no part in what begins now.
                     self._asked = {ticket: each for ticket, each in self._asked.items() if not each.future.done()}
+                self._note_departure(self._runs, turn.batch, now)
                 self._send(Run(self._runs, turn.batch.bucket, pad(turn.batch)))
         self._places.tell()
+
+    def _note_departure(self, number: int, batch: Batch, now: float) -> None:
+        """On the way of those whose way is recorded."""
+        journeys = [
+            asked.visit.journey
+            for member in batch.members
+            if (asked := self._asked.get(member.ticket)) is not None and asked.visit.journey is not None
+        ]
+        if journeys:
+            shared = Shared(number, batch.bucket, len(batch.members), batch.rows, batch.padding)
+            for journey in journeys:
+                journey.enters("batch", now, shared)
 
 
 def _refuse(asked: _Asked, refusal: Refused) -> None:

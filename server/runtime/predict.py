@@ -93,6 +93,8 @@ class Predictor:
             )
         self._check_texts(texts)
         with self._batcher.reserved(len(texts), visit):
+            if visit.journey is not None:
+                visit.journey.enters("tokenise", self._clock.monotonic())
             async with until(visit.deadline, self._clock, lambda: "tokenise"):
                 ids = await self._tokenizer.encode(texts)
         return await self.tokens(TokenRows(ids), visit)

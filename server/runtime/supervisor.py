@@ -21,6 +21,7 @@ from server.ports.worker import (
     Failed,
     Finished,
     Loaded,
+    Profiled,
     RunFailed,
     Start,
     Warmed,
@@ -98,8 +99,11 @@ class Supervisor:
         if self.life.state is State.STUCK:
             self._look_again(event)
         match event:
-            case Beat():
-                pass
+            case Beat(memory):
+                if memory is not None:
+                    self._telemetry.memory_changed(memory)
+            case Profiled():
+                pass  # Nobody waits for this window any more.
             case Finished():
                 self._failed_batches = 0
                 self._tell_compiles(self._batcher.finished(event), event.compiles)

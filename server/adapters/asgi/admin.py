@@ -1,4 +1,4 @@
-"""The admin port: probes and metrics, answered from memory."""
+"""The admin port: probes and metrics, answered from memory, and profiles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import msgspec
 from litestar import Litestar, Response, get
 
 from server.adapters.asgi.answers import answer_error, json_response
+from server.adapters.asgi.profile import Record, profile_route
 from server.core.lifecycle import Life
 from wire.health import HealthBody
 
@@ -19,6 +20,7 @@ class AdminView:
     health: Callable[[], HealthBody]
     metrics: Callable[[], bytes]
     metrics_type: str
+    record: Record | None = None
 
 
 def admin_app(view: AdminView) -> Litestar:
@@ -44,7 +46,7 @@ def admin_app(view: AdminView) -> Litestar:
         return Response(content=view.metrics(), headers={"content-type": view.metrics_type})
 
     return Litestar(
-        [startupz, readyz, livez, metrics],
+        [startupz, readyz, livez, metrics, profile_route(view.record)],
         exception_handlers={Exception: answer_error},
         openapi_config=None,
         logging_config=None,

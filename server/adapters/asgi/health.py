@@ -42,7 +42,7 @@ def identity_of(served: Served, facts: EngineFacts, tokenizer: str) -> Identity:
     )
 
 
-def health_body(life: Life, facts: EngineFacts | None, now: float) -> HealthBody:
+def health_body(life: Life, facts: EngineFacts | None, now: float, run_id: str = "") -> HealthBody:
     """``cold_s`` is the time from the start of the process to ready."""
     gain = cache_gain(life.warmed)
     emulated = "; emulated, not a TPU" if facts is not None and facts.emulated else ""
@@ -56,6 +56,7 @@ def health_body(life: Life, facts: EngineFacts | None, now: float) -> HealthBody
         cold_s=None if life.ready_after_s is None else round(life.ready_after_s, 3),
         cache_gain=None if gain is None else round(gain, 2),
         restarts=life.restarts,
+        run_id=run_id,
         warm_up=[
             BucketReport(
                 bucket=str(timing.bucket),

@@ -37,11 +37,12 @@ class Asked:
     headers: Mapping[str, str]
     receive: Receive
     leaving: Leaving
+    http_version: str = "1.1"
 
     @classmethod
     def of(cls, scope: Scope, receive: Receive) -> "Asked":
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(list(scope["headers"]))}
-        return cls(scope["path"], headers, receive, Leaving.of(scope))
+        return cls(scope["path"], headers, receive, Leaving.of(scope), scope["http_version"])
 
 
 def check_head(headers: Mapping[str, str], *, binary: bool, limit: int = MAX_BODY) -> Coding | None:

@@ -17,12 +17,14 @@ from server.ports import worker as line
 MAX_FRAME: Final = 64 * 1024 * 1024
 _HEAD = struct.Struct("<I")
 
-Command = line.Start | line.Run
+Command = line.Start | line.Run | line.Profile | line.ProfileEnd
 _TYPES: Final[dict[str, type[Any]]] = {
     each.__name__: each
     for each in (
         line.Start,
         line.Run,
+        line.Profile,
+        line.ProfileEnd,
         line.Loaded,
         line.BucketBegan,
         line.BucketWarm,
@@ -31,6 +33,7 @@ _TYPES: Final[dict[str, type[Any]]] = {
         line.RunFailed,
         line.Failed,
         line.Beat,
+        line.Profiled,
     )
 }
 
@@ -109,7 +112,9 @@ class Channel:
             return None
         message = decode(body)
         if not isinstance(message, Command):
-            raise ProtocolBroken(f"got {type(message).__name__} from the front, commands are Start and Run")
+            raise ProtocolBroken(
+                f"got {type(message).__name__} from the front, commands are Start, Run, Profile and ProfileEnd"
+            )
         return message
 
     def _exactly(self, size: int) -> bytes | None:

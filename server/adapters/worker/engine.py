@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from server.core.signature import ModelSignature
-from server.core.types import DtypeName
+from server.core.types import DeviceMemory, DtypeName
 
 
 class EngineFailed(Exception):
@@ -58,6 +58,10 @@ class Device(Protocol):
 
     def peak_memory(self) -> int | None:
         """The most bytes that the device held since ``watch_memory``; None where it does not tell."""
+        ...
+
+    def memory(self) -> DeviceMemory | None:
+        """What it holds now; None where it does not tell."""
         ...
 
     def compiles(self) -> int:

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from typing import Final
 
 from server.adapters.worker.channel import FrameReader, ProtocolBroken, encode
+from server.core.chatter import Allowance, Lines
 from server.ports.telemetry import Log
-from server.ports.worker import Run, Start, WorkerEvent
+from server.ports.worker import Profile, ProfileEnd, Run, Start, WorkerEvent
 
 # XLA prints hundreds of these, 2 kB each, when it reloads a cached program.
 NOISE: Final = (b"cpu_aot_loader", b"PjRt runtime initialization deferred")
-MAX_LINE: Final = 2000
+# Of the lines that a worker prints: a start with warnings and a trace or two at once, then a few a second.
+STDERR_BURST: Final = 300
+STDERR_PER_S: Final = 10.0
 KILL_WAIT_S: Final = 10.0
 # What a killed worker printed last may be why it was killed; a process that it started may hold the pipe open.
 STDERR_WAIT_S: Final = 0.5
@@ -66,7 +69,7 @@ class ProcessLink:
             asyncio.create_task(_reap(self._process, gone, ended), name="worker-reap"),
         ]
 
-    def run(self, command: Run) -> None:
+    def run(self, command: Run | Profile | ProfileEnd) -> None:
         """See WorkerLink. A line that is gone swallows the command: ``lost`` tells the story."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(encode(command))
@@ -96,15 +99,23 @@ class ProcessLink:
         self._tasks = []
 
     async def _follow_stderr(self, stream: asyncio.StreamReader) -> None:
-        rest = b""
-        while True:
+        """Always read, so that a worker that prints without end does not stand still; what is too much is counted."""
+        lines, allowance, loop = Lines(), Allowance(STDERR_BURST, STDERR_PER_S), asyncio.get_running_loop()
+        data = b" "
+        while data:
             data = await stream.read(65536)
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines if data else [*lines, rest]:
-                if line.strip() and not any(noise in line for noise in NOISE):
-                    self._log.info("worker_stderr", line=line[:MAX_LINE].decode("utf-8", "replace"))
-            if not data:
-                return
+            for line in lines.feed(data) if data else lines.end():
+                if any(noise in line for noise in NOISE):
+                    continue
+                if allowance.take(loop.time()):
+                    self._tell_left_out(allowance)
+                    self._log.warning("worker_stderr", line=line.decode("utf-8", "replace"))
+        self._tell_left_out(allowance)
+
+    def _tell_left_out(self, allowance: Allowance) -> None:
+        left_out = allowance.left_out()
+        if left_out:
+            self._log.warning("worker_stderr_left_out", lines=left_out)
 
 
 class _Once:
@@ -151,7 +162,7 @@ class _FrontEnd(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for message in self._frames.feed(data):
-                if isinstance(message, Start | Run):
+                if isinstance(message, Start | Run | Profile | ProfileEnd):
                     raise ProtocolBroken(f"got the command {type(message).__name__} from the worker")
                 self._receive(message)
         except ProtocolBroken as error:

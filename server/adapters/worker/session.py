@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import torch
 
 from server.adapters.worker.engine import Ahead, Device, EngineFailed, Model
 from server.adapters.worker.placed import Engine
 from server.adapters.worker.probe import Probe
+from server.adapters.worker.profiling import Profiling
 from server.adapters.worker.record import Record
 from server.adapters.worker.samples import arrays_of
 from server.adapters.worker.torch_device import allow_shapes, traced_graphs
@@ -17,8 +19,11 @@ from server.core.acceptance import Acceptance
 from server.core.layout import MAX_BATCH_BYTES, holds, problems, shape_in
 from server.core.signature import TensorSpec
 from server.core.tensors import Array, Raw, Tensors, travels_as
-from server.core.types import Bucket, EngineFacts
+from server.core.types import Bucket, DeviceMemory, EngineFacts
 from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
+
+# The allocator's statistics cost tens of microseconds, and nobody looks more often.
+MEMORY_S: Final = 1.0
 
 
 class Session:
@@ -37,6 +42,8 @@ class Session:
         self._cache = cache
         self._ahead: Ahead | None = None
         self._record: Record | None = None
+        self.memory: DeviceMemory | None = None
+        self._memory_due = 0.0
         self._engine: Engine
         # Of the inputs in each bucket; of a lenient server there are no more than its programs.
         self._shapes: dict[Bucket, dict[str, tuple[int, ...]]] = {}
@@ -65,7 +72,7 @@ class Session:
             self._ahead = self._engine.compile(side_by_side=self._start.parallel and lenient is None)
         return probe
 
-    def warm(self, probe: Probe) -> None:
+    def warm(self, probe: Probe, profiling: Profiling | None = None) -> None:
         """Every declared bucket until stable; then, unless lenient, nothing compiles any more. Raises EngineFailed."""
         WarmUp(
             self._start,
@@ -81,18 +88,29 @@ class Session:
         if self._start.lenient is None:
             self._device.seal(compiled=self._compiled)
         self._device.flush()
+        if profiling is not None:
+            profiling.rehearse(lambda: self._call(probe.inputs(probe.bucket, 0), probe.bucket))
+        self._device.watch_memory()
+        self._look_at_memory(time.monotonic())
         self._tell(Warmed())
 
     def run(self, command: Run) -> WorkerEvent:
         """One batch."""
         built = _Built(self._device)
-        began = time.perf_counter()
+        began = time.monotonic()
         try:
             outputs = self._call(command.inputs, command.bucket)
         except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
             return RunFailed(command.number, f"{type(error).__name__}: {error}", built.since())
-        device_s = time.perf_counter() - began
-        return Finished(command.number, outputs, device_s, built.since())
+        ended = time.monotonic()
+        self._look_at_memory(ended)
+        return Finished(command.number, outputs, ended - began, built.since(), began)
+
+    def _look_at_memory(self, now: float) -> None:
+        """On this thread: whether a back end may be asked from another one while it computes is not known."""
+        if now >= self._memory_due:
+            self._memory_due = now + MEMORY_S
+            self.memory = self._device.memory()
 
     def _check_precision(self) -> None:
         """Programs keep the precision that they were compiled with, without a word; the identity says this one."""

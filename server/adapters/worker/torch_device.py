@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from server.adapters.worker.engine import EngineFailed
+from server.core.types import DeviceMemory
 
 
 class _Inductor:
@@ -54,6 +55,10 @@ class CpuDevice(_Inductor):
         """Host memory is not counted by bucket."""
         return None
 
+    def memory(self) -> None:
+        """What the process holds is for the platform to count."""
+        return None
+
     def versions(self) -> dict[str, str | None]:
         return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": None}
 
@@ -77,6 +82,9 @@ class CudaDevice(_Inductor):
     def peak_memory(self) -> int | None:
         return peak_memory()
 
+    def memory(self) -> DeviceMemory | None:
+        return memory_now()
+
     def versions(self) -> dict[str, str | None]:
         name = torch.cuda.get_device_name()
         return {"torch": torch.__version__, "torch_tpu": None, "libtpu": None, "topology": name}
@@ -96,6 +104,22 @@ def peak_memory() -> int | None:
         return int(torch.accelerator.max_memory_allocated()) or None
     except (AttributeError, NotImplementedError, RuntimeError):
         return None
+
+
+def memory_now() -> DeviceMemory | None:
+    """As ``peak_memory``: what a back end answers that does not count is nothing."""
+    peak = peak_memory()
+    if peak is None:
+        return None
+    try:
+        used = int(torch.accelerator.memory_allocated())
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return None
+    try:
+        limit = int(torch.accelerator.get_memory_info()[1]) or None
+    except (AttributeError, NotImplementedError, RuntimeError):
+        limit = None
+    return DeviceMemory(used, peak, limit)
 
 
 def compile_static(module: Any, backend: str) -> Any:

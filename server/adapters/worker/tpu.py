@@ -8,7 +8,14 @@ import torch
 
 from server.adapters.worker.engine import EngineFailed
 from server.adapters.worker.environment import host_tier_files, tiers_in_use
-from server.adapters.worker.torch_device import compile_static, peak_memory, traced_graphs, watch_memory
+from server.adapters.worker.torch_device import (
+    compile_static,
+    memory_now,
+    peak_memory,
+    traced_graphs,
+    watch_memory,
+)
+from server.core.types import DeviceMemory
 
 
 class TpuDevice:
@@ -69,6 +76,9 @@ class TpuDevice:
 
     def peak_memory(self) -> int | None:
         return peak_memory()
+
+    def memory(self) -> DeviceMemory | None:
+        return memory_now()
 
     def compiles(self) -> int:
         """XLA programs, those of eager operations included; without the counter, traced graphs."""

@@ -256,3 +256,48 @@ def test_a_factory_is_named_for_its_format_alone(tmp_path: Path, model: dict[str
     """It is code that the server will run."""
     text = "\n".join(problems(tmp_path, document(model={"name": "m", "path": "/m", **model})))
     assert part in text
+
+
+@pytest.mark.parametrize("edges", [[], [0, 1], [2, 1], [1, 1], [1, float("inf")], list(range(1, 66))])
+def test_edges_of_histograms_rise(tmp_path: Path, edges: list[float]) -> None:
+    """Prometheus would take others and count nothing useful."""
+    (problem,) = problems(tmp_path, document(metrics={"edges_s": edges}))
+    assert problem.startswith("metrics.edges_s: got ")
+    assert problem.endswith("allowed are 1 to 64 rising numbers of seconds above 0")
+
+
+def test_edges_may_be_those_of_an_slo(tmp_path: Path) -> None:
+    """In seconds, as everywhere."""
+    assert load(write(tmp_path, document(metrics={"edges_s": [0.01, 0.025]})), None).metrics.edges_s == (0.01, 0.025)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "collector:4318", "ftp://h/v1/traces", "http://", "http://u:p@h/", "http://h:x/"]
+)
+def test_a_collector_is_a_whole_url_without_credentials(tmp_path: Path, endpoint: str) -> None:
+    """They would stand in every log of a configuration."""
+    (problem,) = problems(tmp_path, document(tracing={"endpoint": endpoint}))
+    assert problem.startswith(f"tracing.endpoint: got {endpoint!r}, allowed is the whole http or https URL")
+
+
+def test_one_in_a_hundred_is_traced_unless_told_otherwise(tmp_path: Path) -> None:
+    """And nothing without the section."""
+    tracing = load(write(tmp_path, document(tracing={"endpoint": "http://h:4318/v1/traces"})), None).tracing
+    assert tracing is not None
+    assert tracing.ratio == 0.01
+    assert load(write(tmp_path, document()), None).tracing is None
+
+
+def test_profiles_are_kept_in_a_folder_of_ours(tmp_path: Path) -> None:
+    """Nobody else may put a link there, and it is not made by a typing error."""
+    ours, open_to_all = tmp_path / "ours", tmp_path / "open"
+    ours.mkdir(mode=0o700)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    profiler = load(write(tmp_path, document(profiler={"folder": str(ours)})), None).profiler
+    assert profiler is not None
+    assert profiler.folder == ours
+    for folder, why in ((open_to_all, "nobody else can write to"), (tmp_path / "absent", "an existing folder")):
+        (problem,) = problems(tmp_path, document(profiler={"folder": str(folder)}))
+        assert problem.startswith("profiler.folder: got ")
+        assert problem.endswith(why)

@@ -28,7 +28,7 @@ def test_header_names_are_lower_case_and_ours_share_a_prefix() -> None:
     """ASGI and httptools deliver lower case; what is dropped from clients is found by the prefix."""
     names = [value for name, value in vars(headers).items() if name.isupper() and isinstance(value, str)]
     assert all(name == name.lower() for name in names)
-    ours = set(names) - {headers.REQUEST_ID, headers.SERVER_TIMING}
+    ours = set(names) - {headers.REQUEST_ID, headers.SERVER_TIMING, headers.TRACE_PARENT, headers.TRACE_STATE}
     assert all(name.startswith(headers.PREFIX) for name in ours)
     assert ours | {headers.SERVER_TIMING} >= headers.TIMINGS
 
@@ -102,6 +102,9 @@ def test_metric_names_say_whose_they_are() -> None:
     assert len({m.name for m in found}) == len(found)
     assert all(m.name.startswith(("canary_gateway_", "canary_server_")) and m.help.endswith(".") for m in found)
     assert list(metrics.SECONDS_EDGES) == sorted(set(metrics.SECONDS_EDGES))
+    assert {0.001, 0.01, 0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0} <= set(
+        metrics.SECONDS_EDGES
+    )
 
 
 def test_admin_structs_survive_the_round_trip() -> None:

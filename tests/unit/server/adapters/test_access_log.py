@@ -18,7 +18,7 @@ class Log:
     def info(self, event: str, **fields: object) -> None:
         self.events.append(event)
 
-    error = info
+    warning = error = info
 
 
 def test_lines_are_readable_while_the_server_runs(tmp_path: Path) -> None:

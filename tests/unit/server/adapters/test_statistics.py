@@ -23,14 +23,14 @@ def batch(*rows: int) -> Batch:
 
 def test_nothing_is_counted_at_first() -> None:
     """Zeros, and no batch size."""
-    found = Statistics(PromTelemetry(), Clock()).of("m", "v")
+    found = Statistics(PromTelemetry(8), Clock()).of("m", "v")
     assert (found.name, found.version, found.last_inference, found.batch_stats) == ("m", "v", 0, [])
     assert found.inference_stats.success == Duration(0, 0)
 
 
 def test_rows_batches_and_times_add_up() -> None:
     """Of a batch every member spent the whole time there; by batch size it is spent once."""
-    statistics = Statistics(PromTelemetry(), Clock())
+    statistics = Statistics(PromTelemetry(8), Clock())
     statistics.batch_done(batch(1, 2), batch_s=0.5, device_s=0.25, compiles=0)
     statistics.batch_done(batch(3), batch_s=0.5, device_s=0.25, compiles=0)
     statistics.batch_done(batch(1), batch_s=0.125, device_s=0.25, compiles=0)
@@ -52,7 +52,7 @@ def test_rows_batches_and_times_add_up() -> None:
 
 def test_the_metrics_are_told_all_of_it() -> None:
     """Counting here takes nothing away there."""
-    metrics = PromTelemetry()
+    metrics = PromTelemetry(8)
     statistics = Statistics(metrics, Clock())
     statistics.life_changed(Life(since=0.0, buckets=2))
     statistics.queue_changed(3)

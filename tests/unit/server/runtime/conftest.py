@@ -8,7 +8,7 @@ import pytest
 from server.core.batch import Batch
 from server.core.lifecycle import Life
 from server.core.signature import embedding
-from server.core.types import Bucket, EngineFacts
+from server.core.types import Bucket, DeviceMemory, EngineFacts
 from server.core.warmup import StabilityRule
 from server.ports.worker import Run, Start, WorkerEvent
 
@@ -37,6 +37,7 @@ class FakeTelemetry:
         self.batches: list[tuple[Batch, int]] = []
         self.failed: list[int] = []
         self.left: list[str] = []
+        self.memory: list[DeviceMemory] = []
 
     def life_changed(self, life: Life) -> None:
         self.lives.append(life)
@@ -53,6 +54,9 @@ class FakeTelemetry:
     def batch_failed(self, *, compiles: int) -> None:
         self.failed.append(compiles)
 
+    def memory_changed(self, memory: DeviceMemory) -> None:
+        self.memory.append(memory)
+
     def request_done(self, route: str, status: int, reason: str, seconds: float, queue_s: float | None) -> None: ...
 
 
@@ -63,6 +67,9 @@ class FakeLog:
         self.events: list[tuple[str, dict[str, object]]] = []
 
     def info(self, event: str, **fields: object) -> None:
+        self.events.append((event, fields))
+
+    def warning(self, event: str, **fields: object) -> None:
         self.events.append((event, fields))
 
     def error(self, event: str, **fields: object) -> None:

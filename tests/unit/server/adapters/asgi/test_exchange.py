@@ -50,6 +50,8 @@ class Lines:
 
     def info(self, event: str, **fields: object) -> None: ...
 
+    def warning(self, event: str, **fields: object) -> None: ...
+
     def error(self, event: str, **fields: object) -> None:
         self.errors.append(event)
 
@@ -58,7 +60,7 @@ class Telemetry(PromTelemetry):
     """Tells each length of the queue."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(8)
         self.rows: asyncio.Queue[int] = asyncio.Queue()
 
     def queue_changed(self, rows: int) -> None:

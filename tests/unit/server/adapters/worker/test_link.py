@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.adapters.worker.link import ProcessLink
+from server.adapters.worker.link import STDERR_BURST, ProcessLink
 from server.core.tensors import Raw
 from server.core.types import Bucket
 from server.core.warmup import StabilityRule
@@ -46,7 +46,7 @@ class Log:
     def info(self, event: str, **fields: object) -> None:
         self.lines.put_nowait(json.dumps({"event": event, **fields}))
 
-    error = info
+    warning = error = info
 
 
 @pytest.fixture
@@ -165,6 +165,31 @@ os._exit(0)
         assert lines == ["a warning", "y" * 2000]
         await link.kill()
         assert log.lines.empty()
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_prints_without_end_fills_no_log(worker: Callable[[str], str]) -> None:
+    """The first lines are shown, the others are counted, and it never stands still for want of a reader."""
+    text = """
+os.write(2, b"".join(b"line %d\\n" % number for number in range(50000)))
+os._exit(0)
+"""
+
+    async def scenario() -> None:
+        log = Log()
+        events, link = Events(), ProcessLink(log, interpreter=worker(text))
+        await link.spawn(START, events.queue.put_nowait, events.queue.put_nowait)
+        assert await events.next() == "the process ended with exit code 0"
+        shown = left_out = 0
+        async with asyncio.timeout(20):
+            while shown + left_out < 50000:
+                line = json.loads(await log.lines.get())
+                shown += line["event"] == "worker_stderr"
+                left_out += line.get("lines", 0)
+        await link.kill()
+        assert shown >= STDERR_BURST
+        assert left_out > 0
 
     asyncio.run(scenario())
 

@@ -8,7 +8,7 @@ import pytest
 from server.adapters.worker.engine import EngineFailed
 from server.core.padding import pad_rows
 from server.core.signature import MASK, ModelSignature, TensorSpec, embedding
-from server.core.types import Bucket, TokenRows
+from server.core.types import Bucket, DeviceMemory, TokenRows
 from server.core.warmup import StabilityRule
 from server.ports.worker import BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
 
@@ -41,6 +41,7 @@ class Device:
         self._wrong_from = wrong_from
         self.counted = 0
         self.sealed = False
+        self.looks = 0
 
     def open(self) -> None: ...
 
@@ -66,6 +67,10 @@ class Device:
 
     def peak_memory(self) -> None:
         return None
+
+    def memory(self) -> DeviceMemory:
+        self.looks += 1
+        return DeviceMemory(self.looks, 9)
 
     def seal(self, *, compiled: bool) -> None:
         self.sealed = True
@@ -231,3 +236,16 @@ def test_a_precision_that_the_model_changes_fails_the_start(torch: Any, monkeypa
     monkeypatch.setattr(session_module.torch, "get_float32_matmul_precision", lambda: "medium")
     with pytest.raises(EngineFailed, match=r"matmul_precision: was set to highest .* is medium"):
         warmed(torch, Device())
+
+
+def test_memory_is_looked_at_after_a_batch_and_not_after_each(torch: Any) -> None:
+    """The allocator's statistics cost time that the next batch waits for."""
+    device = Device()
+    session, _ = warmed(torch, device)
+    assert session.memory == DeviceMemory(1, 9)
+    session._memory_due = float("inf")
+    session.run(run(Bucket(1, 4)))
+    assert session.memory == DeviceMemory(1, 9)
+    session._memory_due = 0.0
+    session.run(run(Bucket(1, 4)))
+    assert session.memory == DeviceMemory(2, 9)
