@@ -12,6 +12,7 @@ from typing import Any, Final
 import uvicorn
 
 from server.adapters.asgi.connection import bounded
+from server.adapters.asgi.head import HeadAsGet
 
 # Longer than a client's pool keeps a connection, so that it is the client who closes an idle one.
 KEEP_ALIVE_S: Final = 75
@@ -88,7 +89,7 @@ class UvicornListener:
     async def start(self) -> "asyncio.Task[None]":
         """Returns once connections are accepted; the task ends when the port is closed."""
         config = uvicorn.Config(
-            self._app,
+            HeadAsGet(self._app),
             access_log=False,
             backlog=BACKLOG,
             http=bounded(self._max_connections),
