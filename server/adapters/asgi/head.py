@@ -1,5 +1,6 @@
 """HEAD for every path that has GET (RFC 9110 9.3.2): load balancers ask so for health."""
 
+from litestar.enums import HttpMethod, ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 
@@ -10,6 +11,8 @@ class HeadAsGet:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
+        if scope["type"] == ScopeType.HTTP and scope["method"] == HttpMethod.HEAD:
+            seen = scope.copy()
+            seen["method"] = HttpMethod.GET
+            scope = seen
         await self._app(scope, receive, send)
