@@ -3,10 +3,12 @@ SHELL := /bin/sh
 VENV := .venv
 RUN := $(VENV)/bin/python
 SCENARIO ?= good
+DEVICE ?= cpu
+REQUESTS ?= 50000
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 PACKAGES := wire server gateway ctl loadtest demo bench
 
-.PHONY: help demo demo-all test test-tools bench-decisions bench-server check lint types imports unit lock clean-all
+.PHONY: help demo demo-all test test-tools bench-decisions bench-server soak check lint types imports unit lock clean-all
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +20,7 @@ help:
 	@echo "make check                 lint, types, import contract, unit tests"
 	@echo "make bench-decisions       the decision rule on simulated traffic, beside other tools' rules (ten minutes)"
 	@echo "make bench-server          our inference server beside others (PEERS=FOLDER: see docs/benchmarks.md)"
+	@echo "make soak [DEVICE=NAME]    50,000 mixed requests at the server, every answer checked (REQUESTS=N: so many)"
 	@echo "make lock                  writes locks/*.txt from locks/*.in"
 	@echo "make clean-all             removes everything that make created"
 
@@ -58,6 +61,9 @@ bench-decisions: $(VENV)/.fresh
 
 bench-server: $(VENV)/.fresh
 	@$(RUN) -m bench.server $(if $(PEERS),--peers $(PEERS))
+
+soak: $(VENV)/.fresh
+	@$(RUN) -m bench.soak --device $(DEVICE) --requests $(REQUESTS)
 
 lock:
 	@scripts/lock

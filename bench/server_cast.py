@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,10 +74,14 @@ def python_path() -> str:
 
 
 @contextmanager
-def started(words: list[str], *, peers: Path | None, cores: set[int], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
-    """A Python process with a group of its own on ``cores``; what it prints is in ``log``."""
+def started(
+    words: list[str], *, peers: Path | None, cores: set[int], log: Path, more: Mapping[str, str] | None = None
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """A Python process with a group of its own on ``cores``; what it prints is in ``log``, ``more`` is for its
+    environment.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    environment |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **(more or {})}
     interpreter = sys.executable
     if peers is not None and words[1] in MODULES.values():
         interpreter, environment["PYTHONPATH"] = interpreter_of(peers), python_path()
