@@ -4,10 +4,12 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 SCENARIO ?= good
 PEERS := .cache/bench-peers
+DEVICE ?= cpu
+REQUESTS ?= 50000
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 PACKAGES := wire server gateway ctl loadtest demo bench
 
-.PHONY: help demo demo-all test test-tools bench-decisions bench-server check lint types imports unit lock clean-all
+.PHONY: help demo demo-all test test-tools bench-decisions bench-server soak check lint types imports unit lock clean-all
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +21,7 @@ help:
 	@echo "make check                 lint, types, import contract, unit tests"
 	@echo "make bench-decisions       the decision rule on simulated traffic, beside other tools' rules (ten minutes)"
 	@echo "make bench-server          our inference server beside others (a quarter of an hour; QUICK=1 only tries it)"
+	@echo "make soak [DEVICE=NAME]    50,000 mixed requests at the server, every answer checked (REQUESTS=N: so many)"
 	@echo "make lock                  writes locks/*.txt from locks/*.in"
 	@echo "make clean-all             removes everything that make created"
 
@@ -65,6 +68,9 @@ $(PEERS)/.fresh: locks/bench.txt $(VENV)/.fresh
 
 bench-server: $(PEERS)/.fresh
 	@$(RUN) -m bench.server --peers $(PEERS) --out .cache/bench-server.json $(if $(QUICK),--quick)
+
+soak: $(VENV)/.fresh
+	@$(RUN) -m bench.soak --device $(DEVICE) --requests $(REQUESTS)
 
 lock:
 	@scripts/lock

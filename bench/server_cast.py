@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -117,10 +117,17 @@ def serving(name: str, stage: Stage, *, layer: bool = False) -> Iterator[Running
         yield running
 
 
-@contextmanager
-def started(name: str, words: list[str], stage: Stage, log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+def started(name: str, words: list[str], stage: Stage, log: Path) -> AbstractContextManager["subprocess.Popen[bytes]"]:
     """A Python process with a group of its own on the stage's cores; what it prints is in ``log``."""
     interpreter, variables = stage.interpreter(name)
+    return running([interpreter, *words], stage.cores, log, variables)
+
+
+@contextmanager
+def running(
+    command: list[str], cores: Collection[int], log: Path, variables: Mapping[str, str]
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process with a group of its own on ``cores``, with ``variables`` besides those of every server here."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -130,11 +137,11 @@ def started(name: str, words: list[str], stage: Stage, log: Path) -> "Iterator[s
         **variables,
     }
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, stage.cores)  # A child inherits it, and whatever it starts.
+    os.sched_setaffinity(0, cores)  # A child inherits it, and whatever it starts.
     try:
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [interpreter, *words],
+                command,
                 cwd=ROOT,
                 env=environment,
                 stdout=output,

@@ -108,4 +108,6 @@ def reason_of(error: Exception) -> tuple[Reason, str, str | None]:
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Litestar's last resort for what no handler caught."""
     reason, message, param = reason_of(error)
-    return refusal_answer(request.url.path, reason, message, param).response()
+    given = (error.headers or {}) if isinstance(error, HTTPException) else {}
+    more = {"allow": given["allow"]} if "allow" in given else {}
+    return refusal_answer(request.url.path, reason, message, param, more=more).response()

@@ -13,6 +13,7 @@ import uvicorn
 
 from server.adapters.asgi.answers import MAX_BODY
 from server.adapters.asgi.connection import bounded
+from server.adapters.asgi.head import HeadAsGet
 
 # Longer than a client's pool keeps a connection, so that it is the client who closes an idle one.
 KEEP_ALIVE_S: Final = 75
@@ -97,7 +98,7 @@ class UvicornListener:
     async def start(self) -> "asyncio.Task[None]":
         """Returns once connections are accepted; the task ends when the port is closed."""
         config = uvicorn.Config(
-            self._app,
+            HeadAsGet(self._app),
             access_log=False,
             backlog=BACKLOG,
             http=self._protocol,

@@ -20,6 +20,23 @@ def cpu_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServ
         yield server
 
 
+@pytest.fixture(scope="session")
+def emulated_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """The same on the emulated device, with as few programs as clients need."""
+    where, shapes = tmp_path_factory.mktemp("emulated"), {"batch": [1, 2], "length": [16]}
+    with running(where, emulator=True, device="tpu-emulator", catalogue=shapes) as server:
+        health = server.wait_state("ready", "failed")
+        assert health["state"] == "ready", health["detail"]
+        yield server
+
+
+@pytest.fixture(scope="session", params=["cpu", pytest.param("emulated", marks=pytest.mark.emulator)])
+def any_server(request: pytest.FixtureRequest) -> RunningServer:
+    """Either of the two, for clients that must not notice which."""
+    server: RunningServer = request.getfixturevalue(f"{request.param}_server")
+    return server
+
+
 @pytest.fixture
 def start_server(tmp_path: Path) -> Callable[..., Any]:
     """``with start_server(**changes) as server`` in a folder of its own."""

@@ -3,11 +3,10 @@
 from typing import Any
 
 import pytest
+import schemathesis
 from hypothesis import HealthCheck, given, settings
 from integration.server.running import RunningServer
-
-schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not in the development lock yet")
-checks: Any = pytest.importorskip("schemathesis.checks")
+from schemathesis import checks
 
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])

@@ -274,13 +274,3 @@ def test_the_access_log_names_every_inference_request(cpu_server: RunningServer)
     assert (first["epoch"], first["shadow"], first["status"], first["bucket"]) == ("17", True, 200, "1x8")
     assert (second["shadow"], second["status"], second["reason"]) == (False, 400, "bad_request")
     assert "secret" not in text
-
-
-def test_the_official_client_is_served(cpu_server: RunningServer) -> None:
-    """It asks for base64 without being told to."""
-    from openai import OpenAI
-
-    with OpenAI(base_url=f"{cpu_server.data.base_url}/v1".replace("//v1", "/v1"), api_key="none") as client:
-        answer = client.embeddings.create(model=MODEL, input=["Hello world"])
-    (expected,) = vectors(cpu_server.embed("Hello world"))
-    assert np.abs(np.asarray(answer.data[0].embedding) - np.asarray(expected)).max() < 1e-7

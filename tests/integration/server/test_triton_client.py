@@ -1,27 +1,28 @@
-"""Triton's own client against a ready server on the CPU."""
+"""Triton's own client against a ready server, on the CPU and on the emulated device."""
 
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+import tritonclient.http as http
 from integration.server.running import MODEL, RunningServer
 
-http: Any = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not in the development lock yet")
 IDS = np.array([[101, 7592, 2088, 102, 0, 0]], dtype=np.int64)
 TEXTS = np.array([b"Hello world", "naïve café".encode()], dtype=np.object_)
 
 
 @pytest.fixture
-def client(cpu_server: RunningServer) -> Iterator[Any]:
-    with http.InferenceServerClient(f"{cpu_server.data.base_url.host}:{cpu_server.data.base_url.port}") as client:
+def client(any_server: RunningServer) -> Iterator[Any]:
+    with http.InferenceServerClient(f"{any_server.data.base_url.host}:{any_server.data.base_url.port}") as client:
         yield client
 
 
 @pytest.fixture
-def expected(cpu_server: RunningServer) -> Any:
+def expected(any_server: RunningServer) -> Any:
     """The vectors of TEXTS from the other protocol."""
-    answer = cpu_server.embed([text.decode() for text in TEXTS]).json()
+    answer = any_server.embed([text.decode() for text in TEXTS]).json()
     return np.array([item["embedding"] for item in answer["data"]], dtype=np.float32)
 
 
@@ -31,7 +32,7 @@ def tensor(name: str, values: Any, datatype: str, *, binary: bool = True) -> Any
     return given
 
 
-def test_it_finds_a_ready_server(client: Any, cpu_server: RunningServer) -> None:
+def test_it_finds_a_ready_server(client: Any, any_server: RunningServer) -> None:
     """Health, metadata, versions and statistics."""
     assert client.is_server_live()
     assert client.is_server_ready()
@@ -42,7 +43,8 @@ def test_it_finds_a_ready_server(client: Any, cpu_server: RunningServer) -> None
     assert client.is_model_ready(MODEL, version)
     assert not client.is_model_ready(MODEL, "1")
     assert client.get_model_metadata(MODEL, version) == metadata
-    assert cpu_server.data.get("/v2/models").json() == {"models": [MODEL]}
+    assert any_server.data.get("/v2/models").json() == {"models": [MODEL]}
+    assert metadata["parameters"]["emulated"] is (metadata["parameters"]["device"] == "tpu-emulator")
 
 
 @pytest.mark.parametrize("binary_in", [True, False])
@@ -82,7 +84,7 @@ def test_compressed_both_ways(
 )  # fmt: skip
 def test_token_ids_with_a_mask_of_any_type(client: Any, expected: Any, datatype: str, numpy: Any) -> None:
     """Every number format of the protocol comes in as bytes."""
-    kind = pytest.importorskip("ml_dtypes").bfloat16 if numpy == "bfloat16" else numpy
+    kind = ml_dtypes.bfloat16 if numpy == "bfloat16" else numpy
     mask = (IDS != 0).astype(kind)
     result = client.infer(MODEL, [tensor("input_ids", IDS, "INT64"), tensor("attention_mask", mask, datatype)])
     assert np.abs(result.as_numpy("embedding")[0] - expected[0]).max() < 1e-5
