@@ -17,7 +17,6 @@ from gateway.core.compare.noise import (
     judge,
     least_telling,
     pairs_needed,
-    propose,
     share_beyond,
     upper_bound,
 )
@@ -172,45 +171,6 @@ def test_rules_without_bars_are_counted() -> None:
     assert judge(measured, floor(measured, flip, *[same] * 1999), ALLOWED).standing is Standing.ABOVE
     assert judge(measured, floor(measured, flip, *[same] * 599), ALLOWED).standing is Standing.TOO_FEW
     assert judge(measured, floor(measured, flip, *[same] * 99), ALLOWED).standing is Standing.BELOW
-
-
-def test_a_proposal_stands_above_its_own_floor() -> None:
-    """The bar moves before the start, its source says so, and the rest of the policy stays."""
-    measured = policy(Cosine(min=0.9999), "id")
-    found = floor(measured, *[SAME] * 599, (angle(0.0), angle(0.1)))
-    proposal = propose(found)
-    content = proposal.of(ContentKind.JSON)
-    assert content is not None
-    assert content.fields[0].rule == Cosine(min=0.99)
-    assert content.ignore == (parse("id"),)
-    assert proposal.source == "plan; moved above the baseline's own noise: json x (n = 600)"
-    assert judge(proposal, found, ALLOWED).standing is Standing.ABOVE
-
-
-def test_nothing_moves_without_need() -> None:
-    """A policy above the floor is proposed as it is."""
-    measured = policy(Cosine(min=0.99))
-    assert propose(floor(measured, SAME)) is measured
-    assert propose(NoiseFloor(measured)) is measured
-
-
-def test_an_abs_rel_proposal() -> None:
-    """Both parts grow alike, and are judged by what they allow."""
-    measured = policy(AbsRel(abs=0.01, rel=0.01))
-    found = floor(measured, *[({"x": [1.0]}, {"x": [1.0]})] * 600, ({"x": [1.0]}, {"x": [1.0625]}))
-    assert judge(measured, found, ALLOWED).standing is Standing.BELOW
-    proposal = propose(found)
-    content = proposal.of(ContentKind.JSON)
-    assert content is not None
-    assert content.fields[0].rule == AbsRel(abs=0.063, rel=0.063)
-    assert judge(proposal, found, ALLOWED).standing is Standing.ABOVE
-
-
-@pytest.mark.parametrize("margin", [1.0, 0.0, -1.0, math.nan])
-def test_a_margin_lies_above_one(margin: float) -> None:
-    """A bar on the floor is in the noise."""
-    with pytest.raises(ValueError, match="margin: "):
-        propose(NoiseFloor(policy(Cosine(min=0.9))), margin)
 
 
 @pytest.mark.parametrize(
