@@ -13,10 +13,10 @@ The floor says nothing about another device: the candidate's own rounding comes 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from gateway.core.compare.bars import Bar, bars, has_bars
 from gateway.core.compare.embeddings import Tolerance
@@ -44,7 +44,7 @@ class FloorVerdict:
 
 
 class NoiseFloor:
-    """Pairs of the baseline with itself, compared under ``policy``. Adds up in any order and grouping."""
+    """Pairs of the baseline with itself, compared under ``policy``."""
 
     __slots__ = ("policy", "stats")
 
@@ -55,23 +55,6 @@ class NoiseFloor:
     def add(self, request_id: str, result: PairResult) -> None:
         """Count one pair of the baseline with itself."""
         self.stats.add(request_id, result)
-
-    def merge(self, other: "NoiseFloor") -> None:
-        """Add everything that ``other`` counted. ValueError when it was measured under another policy."""
-        if other.policy.canonical() != self.policy.canonical():
-            raise ValueError("policy: the two noise floors were measured under different policies; measure one again")
-        self.stats.merge(other.stats)
-
-    def checkpoint(self) -> dict[str, object]:
-        """JSON-able; ``restore`` takes it."""
-        return {"policy": self.policy.canonical_text(), "stats": self.stats.checkpoint()}
-
-    @classmethod
-    def restore(cls, policy: ComparePolicy, saved: Mapping[str, Any]) -> "NoiseFloor":
-        """The floor of a checkpoint. KeyError or ValueError when it is none, or none of this policy's."""
-        if saved["policy"] != policy.canonical_text():
-            raise ValueError("policy: the noise floor was measured under another policy; measure it again")
-        return cls(policy, ParityStats.restore(saved["stats"]))
 
 
 def share_beyond(pairs: int, confidence: float = CONFIDENCE) -> float:

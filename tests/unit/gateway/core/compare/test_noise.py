@@ -1,8 +1,6 @@
 """The baseline against itself: bounds, refusals, proposals."""
 
-import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,31 +195,3 @@ def test_contents_and_rests_that_were_not_measured_are_named() -> None:
     assert "rest: false" in judge(policy(Cosine(min=0.9)), found, ALLOWED).problems[0]
     other = ComparePolicy(kinds=((ContentKind.CHAT, ContentPolicy(fields=())),))
     assert "without this content" in judge(other, found, ALLOWED).problems[0]
-
-
-def test_a_checkpoint_belongs_to_its_policy() -> None:
-    """Through JSON and back; under another policy it is refused, as is merging the two."""
-    measured = policy(Cosine(min=0.9))
-    found = floor(measured, SAME, (angle(0.0), angle(0.3)))
-    saved = json.loads(json.dumps(found.checkpoint()))
-    assert NoiseFloor.restore(measured, saved).checkpoint() == found.checkpoint()
-    other = replace(measured, source="elsewhere")
-    with pytest.raises(ValueError, match="measured under another policy"):
-        NoiseFloor.restore(other, saved)
-    with pytest.raises(ValueError, match="measured under different policies"):
-        found.merge(NoiseFloor(other))
-
-
-@given(st.lists(st.floats(0, 0.5), min_size=1, max_size=12), st.integers(0, 12))
-def test_floors_merge_in_any_order(angles: list[float], at: int) -> None:
-    """Halves, either way round, are the whole."""
-    measured = policy(Cosine(min=0.9))
-    pairs = [(angle(0.0), angle(a)) for a in angles]
-    whole = floor(measured, *pairs)
-    for parts in ((pairs[:at], pairs[at:]), (pairs[at:], pairs[:at])):
-        merged = NoiseFloor(measured)
-        for part in parts:
-            merged.merge(floor(measured, *part))
-        assert merged.stats.fields[ContentKind.JSON, "x"].figures == whole.stats.fields[ContentKind.JSON, "x"].figures
-        assert merged.stats.kinds == whole.stats.kinds
-        assert judge(measured, merged, ALLOWED) == judge(measured, whole, ALLOWED)
