@@ -99,6 +99,17 @@ class ModelSignature:
             and self.outputs[0].shape[1] != VARIABLE
         )
 
+    @property
+    def unserved(self) -> str:
+        """Why batches cannot carry it so far; empty for token ids and mask in, one row of numbers out."""
+        if self.takes_tokens and self.rows_of_floats:
+            return ""
+        return (
+            f"model: takes {', '.join(spec.name for spec in self.inputs)} and gives "
+            f"{', '.join(spec.name for spec in self.outputs)}, served are models that take {IDS} and {MASK} "
+            "and give one row of numbers each"
+        )
+
 
 def of_tokens(
     output: TensorSpec, *, task: Task, labels: tuple[str, ...] = (), scores: Scores = "none", about: str = ""

@@ -133,14 +133,8 @@ class Session:
 
 
 def _check_served(model: Model) -> None:
-    """What batches can carry so far: token ids and mask in, one row of numbers out."""
-    signature = model.signature
-    if not (signature.takes_tokens and signature.rows_of_floats):
-        raise EngineFailed(
-            f"model: takes {', '.join(spec.name for spec in signature.inputs)} and gives "
-            f"{', '.join(spec.name for spec in signature.outputs)}, served are models that take {IDS} and {MASK} "
-            "and give one row of numbers each; `canary-server smoke` can try it"
-        )
+    if unserved := model.signature.unserved:
+        raise EngineFailed(f"{unserved}; `canary-server smoke` can try it")
 
 
 def _rows(raw: bytes, bucket: Bucket) -> "np.ndarray[Any, np.dtype[np.int32]]":

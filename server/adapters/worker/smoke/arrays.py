@@ -18,6 +18,12 @@ from server.core.tolerance import Tolerance
 from server.core.types import Bucket
 
 SEED: Final = 20261
+_TOKENS: Final = "token ids drawn with seed {}; rows of the whole length and of half of it take turns"
+_TENSORS: Final = "floats from the normal distribution and integers from 0 up, drawn with seed {}"
+
+
+def inputs_in_words(model: Model) -> str:
+    return (_TOKENS if model.signature.takes_tokens else _TENSORS).format(SEED)
 
 
 def inputs_for(model: Model, bucket: Bucket) -> Arrays:
@@ -42,7 +48,7 @@ def inputs_for(model: Model, bucket: Bucket) -> Arrays:
 
 def reference_for(model: Model, inputs: Arrays) -> tuple[Arrays, bool]:
     """The CPU's outputs, and whether each row was computed alone and without padding, as an answer should be."""
-    if model.signature.takes_tokens and model.signature.rows_of_floats:
+    if not model.signature.unserved:
         try:
             rows = [_alone(model, inputs, row) for row in range(len(inputs[MASK]))]
         except Exception:  # a graph of a fixed batch takes no single row; the whole batch is the next best
@@ -80,7 +86,7 @@ def read(path: Path, bucket: Bucket) -> tuple[Arrays, Arrays]:
 
 def difference(wanted: Arrays, found: Arrays, tolerance: Tolerance) -> Difference:
     """Over all outputs. Whole numbers must be equal; of floats the rows of the last axis are compared."""
-    cosine, length, largest, beyond, elements, finite = 1.0, 0.0, 0.0, 0, 0, True
+    cosine, length, largest, used, beyond, elements, finite = 1.0, 0.0, 0.0, 0.0, 0, 0, True
     for name, left in wanted.items():
         right = found[name]
         if left.shape != right.shape:
@@ -95,13 +101,15 @@ def difference(wanted: Arrays, found: Arrays, tolerance: Tolerance) -> Differenc
             continue
         gap = np.abs(wide - other)
         largest = max(largest, float(gap.max(initial=0.0)))
-        beyond += int(np.count_nonzero(gap > tolerance.absolute + tolerance.relative * np.abs(wide)))
+        shares = gap / (tolerance.absolute + tolerance.relative * np.abs(wide))
+        used = max(used, float(shares.max(initial=0.0)))
+        beyond += int(np.count_nonzero(shares > 1.0))
         norms, others = np.linalg.norm(wide, axis=-1), np.linalg.norm(other, axis=-1)
         both = np.where(norms * others > 0, norms * others, 1.0)
         cosines = np.where(norms * others > 0, (wide * other).sum(axis=-1) / both, np.where(norms == others, 1.0, -1.0))
         cosine = min(cosine, float(cosines.min(initial=1.0)))
         length = max(length, float((np.abs(norms - others) / np.where(norms > 0, norms, 1.0)).max(initial=0.0)))
-    return Difference(cosine, length, largest, beyond, elements, finite)
+    return Difference(cosine, length, largest, used, beyond, elements, finite)
 
 
 def _alone(model: Model, inputs: Arrays, row: int) -> Arrays:
@@ -110,8 +118,12 @@ def _alone(model: Model, inputs: Arrays, row: int) -> Arrays:
 
 
 def _shape(spec: TensorSpec, bucket: Bucket) -> tuple[int, ...]:
-    """The batch first; every other free dimension takes the bucket's length."""
+    """The batch first; the other free dimensions take the catalogue's sizes in their order, or all its only one."""
     first, *rest = spec.shape
     if first not in (VARIABLE, bucket.batch):
         raise EngineFailed(f"catalogue.batch: got {bucket.batch}, {spec.name} takes {first} rows and nothing else")
-    return (bucket.batch, *(bucket.length if size == VARIABLE else size for size in rest))
+    free = rest.count(VARIABLE)
+    sizes = iter(bucket.sizes if len(bucket.sizes) > 1 else bucket.sizes * free)
+    if len(bucket.sizes) > 1 and free != len(bucket.sizes):
+        raise EngineFailed(f"catalogue: {bucket} names {len(bucket.sizes)} sizes, {spec.name} has {free} free ones")
+    return (bucket.batch, *(next(sizes) if size == VARIABLE else size for size in rest))
