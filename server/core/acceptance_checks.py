@@ -61,7 +61,7 @@ def checks_of(asked: Asked, found: Found) -> tuple[Check, ...]:
 def _environment(unmet: tuple[str, ...]) -> Check:
     """Nothing may have brought a torch that torch_tpu does not take."""
     source = "importlib.metadata.requires of the packages below"
-    return _names("environment: packages fit one another", unmet, source)
+    return _names("environment: unmet requirements", unmet, source)
 
 
 def _mode_checks(name: Mode, part: Part[Placed], asked: Asked) -> list[Check]:
@@ -75,7 +75,9 @@ def _mode_checks(name: Mode, part: Part[Placed], asked: Asked) -> list[Check]:
     fewer = "" if len(runs) == asked.shapes else "on a TPU each eager operation is a program: the smallest shape alone"
     compiles = sum(run.compiles_after for run in runs)
     return [
-        Check(f"{name}: runs", Outcome.PASSED, f"{len(runs)} of {asked.shapes} shapes", "runs", source, fewer),
+        Check(
+            f"{name}: runs", Outcome.PASSED, f"{len(runs)} of {_shapes(asked.shapes)}", "each one runs", source, fewer
+        ),
         _check(
             f"{name}: finite",
             all(run.difference.finite for run in runs),
@@ -87,7 +89,7 @@ def _mode_checks(name: Mode, part: Part[Placed], asked: Asked) -> list[Check]:
         _check(
             f"{name}: nothing compiles after warm-up",
             compiles == 0,
-            f"{compiles} programs in {sum(run.steady_calls for run in runs)} steady calls of {len(runs)} shapes",
+            f"{compiles} programs in {sum(run.steady_calls for run in runs)} steady calls of {_shapes(len(runs))}",
             "0 programs",
             f"the device's counter of compiles, {source}",
         ),
@@ -178,6 +180,10 @@ def _check(name: str, good: bool, found: str, limit: str, source: str) -> Check:
 
 def _names(name: str, names: Sequence[str], source: str) -> Check:
     return _check(name, not names, ", ".join(names) or "none", "none", source)
+
+
+def _shapes(count: int) -> str:
+    return f"{count} shape{'' if count == 1 else 's'}"
 
 
 def _count(runs: Sequence[BucketRun], wanted: Callable[[BucketRun], bool], what: str) -> str:

@@ -129,7 +129,7 @@ def test_a_model_that_is_served_has_to_be_answered() -> None:
 def test_packages_that_do_not_fit_fail_the_sheet() -> None:
     """An installer may have brought a torch that torch_tpu does not take."""
     sheet = sheet_of(replace(ASKED, unmet=("torch_tpu wants torch<=2.15.0, has 2.16.0",)), FOUND)
-    assert outcome(sheet, "environment: packages fit one another") is Outcome.FAILED
+    assert outcome(sheet, "environment: unmet requirements") is Outcome.FAILED
 
 
 def test_no_tolerance_is_made_from_answers_that_failed() -> None:
