@@ -2,6 +2,7 @@
 
 import os
 import platform
+import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -33,6 +34,8 @@ MORE_PACKAGES = ("tpu-canary", "safetensors", "numpy", "tokenizers")
 
 def run(settings: Settings, out: Path, *, emulator_allowed: bool) -> int:
     """Writes acceptance.json and acceptance.md. 0: accepted; 1: not, or the files cannot be written."""
+    # A SIGTERM unwinds, so that no process of the smoke is left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="canary-smoke-", dir=settings.cache_dir) as scratch:
         try:
             out.mkdir(parents=True, exist_ok=True)
