@@ -49,7 +49,7 @@ def run(settings: Settings, out: Path, *, emulator_allowed: bool) -> int:
         print(f"{check.outcome:>13}  {check.name}: {check.found or check.why}")
     print(f"\n{sheet.listing.title}: {sheet.listing.why or sheet.listing.purpose}\n")
     print("".join(f"{line}\n" for line in sheet.listing.lines))
-    print(f"{sheet.verdict}\n{out / 'acceptance.md'}")
+    print(f"{out / 'acceptance.md'}\n{sheet.verdict}")
     return 0 if sheet.accepted else 1
 
 

@@ -7,7 +7,8 @@
 # Needs a Python 3.11 or newer with torch >= 2.11 of its own (PYTHON, default python3). Everything else comes from
 # tests/device/wheels, which `tests/device/pack.sh` fills on a machine with a network for that version of Python; without
 # that folder, from the Python itself. Without a GPU it says so and ends with 0: skipped is not failed. OUT (default
-# device-results) gets a folder for each step and summary.txt. DEVICE=cpu tries the script itself without a GPU, BUDGET_S gives it more time.
+# device-results) gets a folder for each step and summary.txt. DEVICE=cpu tries the script itself without a GPU; BUDGET_S
+# gives it more time, P99_MS another limit.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname -- "$(dirname -- "$here")")
@@ -84,7 +85,8 @@ step() {  # NAME PERCENT COMMAND...: within this share of the budget and what is
     esac
 }
 step smoke 42 "$python" -m server smoke --config "$work/smoke.yaml" --out "$out/smoke"
-step throughput 18 "$python" "$here/throughput.py" "$work/serve.yaml" "$work/ports.json" "$out/throughput" "${P99_MS:-50}"
+step throughput 18 "$python" "$here/throughput.py" "$work/serve.yaml" "$work/ports.json" "$out/throughput" \
+    "${P99_MS:-50}"
 step demo 100 "$python" -m demo --baseline "$device" --candidate cpu --weights "$work/seeded" \
     --cache-dir "$work/cache" --results "$out/demo"
 say "$([ "$failed" -eq 0 ] && echo PASSED || echo FAILED) on $device in $(($(date +%s) - began)) s"
