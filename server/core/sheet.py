@@ -179,7 +179,7 @@ def shown(value: Value, unit: str = "") -> str:
     """For people: four digits of a fraction, thousands apart, bytes in MiB."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if unit == "bytes" and not isinstance(value, str):
+    if unit == "bytes" and not isinstance(value, str) and value >= 2**20:
         return f"{value / 2**20:,.1f} MiB"
     if isinstance(value, float):
         text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

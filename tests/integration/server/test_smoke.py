@@ -65,7 +65,7 @@ def test_an_export_is_accepted_on_the_emulated_tpu(model_folder: Path, tmp_path:
     assert "**ACCEPTED: " in page
     assert "Emulated: the software path" in page
     assert "measured on the TPU emulator" in page
-    assert "<TorchTpu/Performance/" in page
+    assert "&lt;TorchTpu/Performance/" in page
     assert "| 2x8 | cache |" in page
 
 

@@ -12,6 +12,7 @@ def sheet(*outcomes: Outcome) -> Sheet:
         Fact("rows/s", 12.3456, "clock"),
         Fact("ok", True, "x"),
         Fact("weights", 90261504, "file", unit="bytes"),
+        Fact("few", 2**20 - 1, "file", unit="bytes"),
         Fact("wait", 1234.5, "clock", unit="s"),
         Fact("parameters", 22565376, "file"),
     )
@@ -48,6 +49,7 @@ def test_the_page_names_every_reason_and_every_source() -> None:
         "| rows/s | 12.35 | clock |",
         "| ok | yes | x |",
         "| weights | 86.1 MiB | file |",
+        "| few | 1,048,575 bytes | file |",
         "| wait | 1,234 s | clock |",
         "| parameters | 22,565,376 | file |",
         "Not available: no process ran",
