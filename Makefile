@@ -6,6 +6,8 @@ SCENARIO ?= good
 PEERS := .cache/bench-peers
 DEVICE ?= cpu
 REQUESTS ?= 50000
+BASELINE ?= cpu
+CANDIDATE ?= tpu-emulator
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 PACKAGES := wire server gateway ctl loadtest demo bench
 
@@ -15,6 +17,7 @@ PACKAGES := wire server gateway ctl loadtest demo bench
 help:
 	@echo "make demo [SCENARIO=NAME]  a real canary on this machine, watched live; NAME is one of"
 	@echo "                           good crash slow wrong recompile flap refuse"
+	@echo "                           BASELINE, CANDIDATE: devices cpu, cuda, tpu, tpu-emulator"
 	@echo "make demo-all              every scenario, one after the other, and a table of how they ended"
 	@echo "make test                  all checks and tests that need only Python"
 	@echo "make test-tools            tests that need Debian's tools (installs them as root)"
@@ -30,10 +33,10 @@ $(VENV)/.fresh: locks/dev.txt locks/weights.txt pyproject.toml scripts/install-v
 	@touch $@
 
 demo: $(VENV)/.fresh
-	@$(RUN) -m demo --scenario $(SCENARIO)
+	@$(RUN) -m demo --scenario $(SCENARIO) --baseline $(BASELINE) --candidate $(CANDIDATE)
 
 demo-all: $(VENV)/.fresh
-	@$(RUN) -m demo --scenario all
+	@$(RUN) -m demo --scenario all --baseline $(BASELINE) --candidate $(CANDIDATE)
 
 lint: $(VENV)/.fresh
 	@$(VENV)/bin/ruff check .

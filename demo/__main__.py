@@ -16,7 +16,7 @@ from demo.play import Play
 from demo.result import Result, report
 from demo.stop import Interrupted, Stop
 from demo.view import view_for
-from demo.weights import find
+from demo.weights import find, of_folder
 
 _INTERRUPTED = 130
 
@@ -70,7 +70,7 @@ def _played(options: Options, stop: Stop) -> Result | None:
 
 
 async def _perform(options: Options, stop: Stop) -> Result:
-    weights = find()
+    weights = find() if options.weights is None else of_folder(options.weights)
     with (
         tempfile.TemporaryDirectory(prefix="canary-demo-", ignore_cleanup_errors=True) as work,
         view_for(sys.stdout) as view,

@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from demo import documents
-from demo.documents import CANDIDATE, Arm
+from demo.arms import Arm
 from demo.options import Options
 from demo.processes import Crew
 from demo.sizing import Sizing
-from demo.weights import MODEL
+from demo.weights import Weights
 
 _FOLDER: Final = Path(__file__).resolve().parent.parent
 
@@ -23,7 +23,7 @@ class Cast:
     ``work`` is an empty private folder. Each method raises OSError when its process cannot be started.
     """
 
-    def __init__(self, options: Options, weights: Path, *, work: Path) -> None:
+    def __init__(self, options: Options, weights: Weights, *, work: Path) -> None:
         self._options = options
         self._weights = weights
         self._work = work
@@ -45,7 +45,7 @@ class Cast:
             access_log=self._logs / f"{arm.role}-access.log",
         )
         config = self._write(f"{arm.role}.yaml", document)
-        allowed = {"CANARY_ALLOW_EMULATOR": "1"} if arm is CANDIDATE else {}
+        allowed = {"CANARY_ALLOW_EMULATOR": "1"} if arm.device == "tpu-emulator" else {}
         self.crew.start(arm.role, python("server", "--config", str(config)), environment=allowed)
         return ports
 
@@ -61,6 +61,8 @@ class Cast:
         state_dir = self._work / "state"
         state_dir.mkdir(mode=0o700)
         document = documents.gateway(
+            self._options.arms,
+            model=self._weights.name,
             limit_ms=sized.limit_ms,
             baseline_url=baseline_url,
             candidate_url=candidate_url,
@@ -75,7 +77,8 @@ class Cast:
         """The load generator; gives the folder of its statistics."""
         out = self._options.results / "load"
         words = ["run", "--host", host, "--reference", reference, "--rate", str(rate), "--seconds", str(seconds)]
-        words += ["--seed", str(self._options.seed), "--model", MODEL, "--out", str(out), *self._mix_words()]
+        words += ["--seed", str(self._options.seed), "--model", self._weights.name, "--out", str(out)]
+        words += self._mix_words()
         if (then_mix := self._options.scenario.then_mix) is not None:
             words += ["--then-mix", str(self._write("then-mix.json", then_mix)), "--then-when", str(self.new_traffic)]
         self.crew.start("load", python("loadtest", *words))
@@ -84,7 +87,7 @@ class Cast:
     def mix(self) -> Path:
         """The load generator once more, only to say what it will send; gives the file of its answer."""
         told = self._work / "mix-shares.json"
-        catalogue = documents.catalogue(CANDIDATE, self._options.scenario)
+        catalogue = documents.catalogue(self._options.arms.candidate, self._options.scenario)
         words = ["mix", "--seed", str(self._options.seed), "--catalogue", catalogue, *self._mix_words()]
         self.crew.start("mix", python("loadtest", *words), output=told, may_end=True)
         return told

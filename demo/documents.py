@@ -1,24 +1,24 @@
 """The configuration of every part, as documents. They are written as JSON, which every YAML reader takes."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from demo.arms import Arm, Arms
 from demo.scenarios import LENGTHS, Scenario
-from demo.weights import MODEL, SHA256
+from demo.weights import Weights
 
 API_VERSION: Final = "canary/v1"
 ROLLOUT: Final = "demo"
 BATCH: Final = (1, 4, 8)
 STEPS: Final = (0, 10, 50, 100)  # percent
-COSINE_MIN: Final = 0.99  # bfloat16 against float32
+COSINE_MIN: Final = {"bfloat16": 0.99, "float32": 0.9999}  # of the coarser arm, against float32
 
 # The demo preset's times in seconds, which --step-scale multiplies.
 MIN_STEP_S: Final = 15.0
 MAX_STEP_S: Final = 60.0
 BAKE_S: Final = 15.0
 
-# What a migration from this baseline to this candidate changes, on purpose.
+# What a migration from one kind of device to another may change, on purpose.
 DIFFERENCES: Final = ("device", "dtype", "compiled", "emulated", "torch_tpu", "libtpu", "topology")
 
 # The gateway waits for an answer's first byte at least so long, and always longer than what the slow scenario delays.
@@ -26,27 +26,9 @@ FIRST_BYTE_S: Final = 10.0
 FIRST_BYTE_LIMITS: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One server: its name in every table, the device it runs on, and how."""
-
-    name: str
-    role: str
-    device: str
-    dtype: str
-    label: str
-
-
-BASELINE: Final = Arm("cpu", "baseline", "cpu", "float32", "stands in for the GPU")
-CANDIDATE: Final = Arm(
-    "tpu", "candidate", "tpu-emulator", "bfloat16", "emulated: XLA on CPU, not TPU speed or arithmetic"
-)
-ARMS: Final = (BASELINE, CANDIDATE)
-
-
 def lengths(arm: Arm, scenario: Scenario) -> tuple[int, ...]:
     """The declared lengths of an arm's catalogue."""
-    return scenario.candidate_lengths if arm is CANDIDATE else LENGTHS
+    return scenario.candidate_lengths if arm.role == "candidate" else LENGTHS
 
 
 def catalogue(arm: Arm, scenario: Scenario) -> str:
@@ -60,12 +42,17 @@ def largest(arm: Arm, scenario: Scenario) -> str:
 
 
 def server(
-    arm: Arm, scenario: Scenario, *, weights: Path, cache_dir: Path, ports_file: Path, access_log: Path
+    arm: Arm, scenario: Scenario, *, weights: Weights, cache_dir: Path, ports_file: Path, access_log: Path
 ) -> dict[str, Any]:
     document = {
         "apiVersion": API_VERSION,
         "kind": "Server",
-        "model": {"name": MODEL, "path": str(weights), "format": "sentence-transformers", "sha256": SHA256},
+        "model": {
+            "name": weights.name,
+            "path": str(weights.folder),
+            "format": "sentence-transformers",
+            "sha256": weights.sha256,
+        },
         "device": arm.device,
         "dtype": arm.dtype,
         "matmul_precision": "highest",
@@ -78,13 +65,15 @@ def server(
         "access_log": str(access_log),
         "drain": {"delay_s": 0.0, "limit_s": 5.0},
     }
-    if arm is CANDIDATE and scenario.lenient:
+    if arm.role == "candidate" and scenario.lenient:
         document |= {"strict": False, "largest": {"batch": BATCH[-1], "length": LENGTHS[-1]}}
     return document
 
 
 def gateway(
+    arms: Arms,
     *,
+    model: str,
     limit_ms: float,
     baseline_url: str,
     candidate_url: str,
@@ -97,7 +86,7 @@ def gateway(
         "apiVersion": API_VERSION,
         "kind": "Gateway",
         "rollout": ROLLOUT,
-        "model": MODEL,
+        "model": model,
         "listen": {"host": "127.0.0.1", "port": 0},
         "admin": {"host": "127.0.0.1", "port": 0},
         "state_dir": str(state_dir),
@@ -107,8 +96,8 @@ def gateway(
         "access_log": str(access_log),
         "drain": {"delay_s": 0.0, "limit_s": 5.0},
         "arms": {
-            "baseline": {"name": BASELINE.name, "url": baseline_url, "profile": "ours", "timeouts": timeouts},
-            "candidate": {"name": CANDIDATE.name, "url": candidate_url, "profile": "ours", "timeouts": timeouts},
+            "baseline": {"name": arms.baseline.name, "url": baseline_url, "profile": "ours", "timeouts": timeouts},
+            "candidate": {"name": arms.candidate.name, "url": candidate_url, "profile": "ours", "timeouts": timeouts},
         },
     }
 
@@ -119,7 +108,7 @@ def differences(scenario: Scenario) -> list[str]:
     return [*DIFFERENCES, *catalogues, *(["strict"] if scenario.lenient else [])]
 
 
-def plan(scenario: Scenario, *, limit_ms: float, step_scale: float) -> dict[str, Any]:
+def plan(arms: Arms, scenario: Scenario, *, limit_ms: float, step_scale: float) -> dict[str, Any]:
     """The frozen plan: ``limit_ms`` is L, the latency that at most 5 % of answers may exceed."""
     return {
         "apiVersion": API_VERSION,
@@ -135,7 +124,7 @@ def plan(scenario: Scenario, *, limit_ms: float, step_scale: float) -> dict[str,
             "parity": {"allowed": 0.05},
             "recompile": {"limit": 0},
         },
-        "parity": {"cosine_min": COSINE_MIN},
+        "parity": {"cosine_min": min(COSINE_MIN[arm.dtype] for arm in arms.both)},
         "copies": {"share": 50, "soak": True},
         "min_step_s": MIN_STEP_S * step_scale,
         "max_step_s": MAX_STEP_S * step_scale,

@@ -3,7 +3,8 @@
 import textwrap
 from typing import Final, Literal
 
-from demo.documents import ARMS, STEPS, Arm
+from demo.arms import Arm
+from demo.documents import STEPS
 from demo.scene import Scene
 from wire.admin import ArmView, Status, VerdictView
 from wire.health import HealthBody
@@ -57,7 +58,7 @@ def _head(scene: Scene) -> list[Line]:
 
 def _servers(scene: Scene) -> list[Line]:
     lines: list[Line] = []
-    for arm in ARMS:
+    for arm in scene.arms.both:
         body = scene.health.get(arm.role)
         state = _progress(body) if body is not None else _not_yet(scene, arm)
         lines.append((f"{arm.role:<{_LABEL}}{arm.name}  {arm.device} {arm.dtype}  {state}", _health_style(body)))
@@ -67,7 +68,8 @@ def _servers(scene: Scene) -> list[Line]:
 
 def _not_yet(scene: Scene, arm: Arm) -> str:
     """Servers start one after the other, in the order in which they are listed."""
-    before = [other.role for other in ARMS[: ARMS.index(arm)]]
+    both = scene.arms.both
+    before = [other.role for other in both[: both.index(arm)]]
     waits_for = [role for role in before if role not in scene.health or scene.health[role].state != "ready"]
     return f"starts once the {waits_for[0]} is warm" if waits_for else "starting"
 

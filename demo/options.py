@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from demo.arms import DEFAULT, DEFAULT_BASELINE, DEFAULT_CANDIDATE, DEVICES, Arms, arms_on
 from demo.scenarios import SCENARIOS, Scenario
 
 ALL: Final = "all"
@@ -17,10 +18,13 @@ DEFAULT_CACHE: Final = Path(".cache/compile")
 class Options:
     """One scenario. ``turn`` is its place among several, empty when it is the only one.
 
+    ``weights`` is a sentence-transformers folder in place of the installed one.
     ``step_scale`` multiplies the step times of the demo preset; ``limit_s`` bounds the canary, warm-up apart.
     """
 
     scenario: Scenario
+    arms: Arms = DEFAULT
+    weights: Path | None = None
     turn: str = ""
     cache_dir: Path
     results: Path
@@ -35,6 +39,9 @@ def parse(argv: Sequence[str] | None) -> list[Options]:
     """Options of each scenario to play, with absolute paths. Ends the process with code 2 on wrong usage."""
     parser = argparse.ArgumentParser(prog="canary-demo", description=__doc__)
     parser.add_argument("--scenario", choices=[*SCENARIOS, ALL], default="good", help="default %(default)s")
+    parser.add_argument("--baseline", choices=DEVICES, default=DEFAULT_BASELINE, help="device (default %(default)s)")
+    parser.add_argument("--candidate", choices=DEVICES, default=DEFAULT_CANDIDATE, help="device (default %(default)s)")
+    parser.add_argument("--weights", type=Path, metavar="FOLDER", help="not the installed ones")
     parser.add_argument("--cache-dir", type=Path, default=DEFAULT_CACHE, help="compile caches (default %(default)s)")
     parser.add_argument("--cold", action="store_true", help="empty the compile caches first")
     parser.add_argument("--results", type=Path, default=Path("demo-results"), help="folder for results and logs")
@@ -47,6 +54,8 @@ def parse(argv: Sequence[str] | None) -> list[Options]:
     return [
         Options(
             scenario=SCENARIOS[name],
+            arms=arms_on(given.baseline, given.candidate),
+            weights=given.weights.resolve() if given.weights is not None else None,
             turn=f"{number} of {len(names)}" if len(names) > 1 else "",
             cache_dir=given.cache_dir.resolve(),
             results=given.results.resolve() / name,

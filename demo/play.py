@@ -12,7 +12,6 @@ from demo import cache, documents, load_view, probes, sizing
 from demo.cast import Cast
 from demo.chart import Sample
 from demo.decode import decode
-from demo.documents import BASELINE, CANDIDATE
 from demo.failures import DemoFailed
 from demo.options import Options
 from demo.processes import ChildDied
@@ -21,6 +20,7 @@ from demo.result import Result, build
 from demo.scenarios import Outcome
 from demo.scene import Scene
 from demo.view import View
+from demo.weights import Weights
 from wire.admin import Ports, Status
 
 _TICK_S: Final = 0.25
@@ -40,13 +40,13 @@ class Play:
     ``work`` is an empty private folder for what the processes are told and tell.
     """
 
-    def __init__(self, options: Options, weights: Path, view: View, *, work: Path) -> None:
+    def __init__(self, options: Options, weights: Weights, view: View, *, work: Path) -> None:
         self._options = options
         self._view = view
         self._zero = time.monotonic()
         self._cast = Cast(options, weights, work=work)
         self._crew = self._cast.crew
-        self.scene = Scene(options.scenario, turn=options.turn)
+        self.scene = Scene(options.scenario, options.arms, turn=options.turn)
         self._timer = FaultTimer(options.scenario)
         self._fault_began: float | None = None
         self._opened = 0.0
@@ -71,6 +71,7 @@ class Play:
             scenario=self._options.scenario,
             outcome=outcome,
             status=status,
+            cast=self._options.arms,
             arms=before.arms,
             load=load,
             sizing=self.scene.sizing,
@@ -96,13 +97,13 @@ class Play:
         self._phase("starting")
         cache.prepare(self._options.cache_dir, cold=self._options.cold)
         listening = {}
-        for arm in documents.ARMS:
+        for arm in self._options.arms.both:
             self._phase(f"{arm.role} warm-up")
             listening[arm.role] = await self._listening(arm.role, self._cast.server(arm))
             await self._warm_up(arm.role, probes.Server(http, listening[arm.role].admin))
-        proxy = await self._listening("fault-proxy", self._cast.proxy(port=listening[CANDIDATE.role].data))
+        proxy = await self._listening("fault-proxy", self._cast.proxy(port=listening["candidate"].data))
         self._baseline_url, self._candidate_url = (
-            f"http://127.0.0.1:{port}" for port in (listening[BASELINE.role].data, proxy.data)
+            f"http://127.0.0.1:{port}" for port in (listening["baseline"].data, proxy.data)
         )
         self.scene.urls = {
             "baseline": self._baseline_url,
@@ -149,7 +150,8 @@ class Play:
 
     async def _open_run(self, gateway: probes.Gateway, sized: sizing.Sizing) -> None:
         scenario = self._options.scenario
-        plan = documents.plan(scenario, limit_ms=sized.limit_ms, step_scale=self._options.step_scale)
+        scale = self._options.step_scale
+        plan = documents.plan(self._options.arms, scenario, limit_ms=sized.limit_ms, step_scale=scale)
         self._opened = self._now()
         await gateway.start(plan, f"demo scenario {scenario.name}")
 
@@ -269,9 +271,10 @@ class Play:
         return decode(told.read_bytes(), dict[str, float], "the load generator's mix")
 
     def _size(self, shares: dict[str, float]) -> sizing.Sizing:
-        health = {arm.name: self.scene.health[arm.role] for arm in documents.ARMS}
+        both = self._options.arms.both
+        health = {arm.name: self.scene.health[arm.role] for arm in both}
         try:
-            largest = {arm.name: documents.largest(arm, self._options.scenario) for arm in documents.ARMS}
+            largest = {arm.name: documents.largest(arm, self._options.scenario) for arm in both}
             sized = sizing.size(health, shares=shares, largest=largest)
             self._options.scenario.mode(limit_ms=sized.limit_ms)
         except ValueError as unusable:

@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from demo.arms import Arms
 from demo.chart import Sample, chart
-from demo.documents import ARMS, BASELINE, CANDIDATE
 from demo.frame import WIDTH, label_of
 from demo.load_view import Load
 from demo.referee import Decision, against_decision, against_explanation, against_service
@@ -109,6 +109,7 @@ def build(
     scenario: Scenario,
     outcome: Outcome,
     status: Status,
+    cast: Arms,
     arms: Sequence[ArmView],
     load: Load,
     sizing: Sizing,
@@ -173,11 +174,11 @@ def build(
         limit_ms=sizing.limit_ms,
         rate=sizing.rate,
         step_scale=step_scale,
-        warm_up={arm.name: warm_up_of(health[arm.role]) for arm in ARMS},
+        warm_up={arm.name: warm_up_of(health[arm.role]) for arm in cast.both},
         canary_s=round(canary_s, 1),
         duration_s=round(duration_s, 1),
         emulated=any(arm.emulated for arm in arms),
-        labels={arm.name: label_of(arm) for arm in ARMS},
+        labels={arm.name: label_of(arm) for arm in cast.both},
         versions=versions(),
         series=series,
         journal=journal,
@@ -238,10 +239,9 @@ def _evidence(result: Result) -> list[str]:
 
 def _warm_up(result: Result) -> list[str]:
     lines = ["Warm-up"]
-    for arm in (BASELINE, CANDIDATE):
-        warm = result.warm_up[arm.name]
+    for name, warm in result.warm_up.items():
         cache = {"cold": "cold cache", "warm": "warm cache", "none": "nothing to compile"}[warm.cache]
-        text = f"{result.labels[arm.name]}: {warm.buckets} buckets, {warm.seconds:.1f} s, {cache}"
+        text = f"{result.labels[name]}: {warm.buckets} buckets, {warm.seconds:.1f} s, {cache}"
         lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
     return [*lines, f"  canary {result.canary_s:.0f} s, all together {result.duration_s:.0f} s"]
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from demo.arms import DEFAULT, Arms
 from demo.load_view import Load
 from demo.scenarios import Scenario
 from demo.sizing import Sizing
@@ -17,6 +18,7 @@ class Scene:
     """
 
     scenario: Scenario
+    arms: Arms = DEFAULT
     turn: str = ""
     phase: str = "starting"
     now: float = 0.0

@@ -1,7 +1,8 @@
 """``canary-server smoke``: tries a configuration's model on its device and writes the acceptance sheet."""
 
-import json
+import os
 import platform
+import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -15,10 +16,12 @@ import yaml
 from server.adapters.smoke_processes import run_process
 from server.adapters.smoke_questions import Questions
 from server.adapters.smoke_service import ServiceFailed, measure
-from server.adapters.worker.engine import EngineFailed
 from server.adapters.worker.environment import PACKAGES, installed_versions
+from server.adapters.worker.hardware import slice_name
+from server.adapters.worker.requirements import unmet
 from server.config import Settings
-from server.core.acceptance_sheet import Asked, Found, sheet_of
+from server.core.acceptance_checks import Asked, Found
+from server.core.acceptance_sheet import sheet_of
 from server.core.layout import MAX_BATCH_BYTES
 from server.core.sheet import Sheet, markdown
 from server.core.smoke import Part, Placed, Reference, Service
@@ -33,6 +36,8 @@ MORE_PACKAGES = ("tpu-canary", "safetensors", "numpy", "tokenizers")
 
 def run(settings: Settings, out: Path, *, emulator_allowed: bool) -> int:
     """Writes acceptance.json and acceptance.md. 0: accepted; 1: not, or the files cannot be written."""
+    # A SIGTERM unwinds, so that no process of the smoke is left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="canary-smoke-", dir=settings.cache_dir) as scratch:
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -44,12 +49,15 @@ def run(settings: Settings, out: Path, *, emulator_allowed: bool) -> int:
             return 1
     for check in sheet.checks:
         print(f"{check.outcome:>13}  {check.name}: {check.found or check.why}")
-    print(f"{'accepted' if sheet.accepted else 'NOT accepted'}: {out / 'acceptance.md'}")
+    print(f"\n{sheet.listing.title}: {sheet.listing.why or sheet.listing.purpose}\n")
+    print("".join(f"{line}\n" for line in sheet.listing.lines))
+    print(f"{out / 'acceptance.md'}\n{sheet.verdict}")
     return 0 if sheet.accepted else 1
 
 
 def _smoke(settings: Settings, out: Path, scratch: Path, *, emulator_allowed: bool) -> Sheet:
     """Programs go to a cache folder of this smoke alone, so that first calls are cold; the service then finds them."""
+    load = f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     start = replace(
         start_command(settings, settings.shapes(), emulator_allowed=emulator_allowed), cache_dir=str(scratch)
     )
@@ -70,9 +78,8 @@ def _smoke(settings: Settings, out: Path, scratch: Path, *, emulator_allowed: bo
         eager = run_process(job("eager", _for_eager(start)), Placed, out)
         _say(f"compiled on {settings.device}")
         compiled = run_process(job("compiled", start), Placed, out)
-    _say("the server, asked over HTTP")
-    service = _service(settings, start, scratch, out)
-    versions = installed_versions((*PACKAGES, *MORE_PACKAGES))
+    service = _service(settings, start, reference, scratch, out)
+    packages = (*PACKAGES, *MORE_PACKAGES)
     asked = Asked(
         model=settings.model.name,
         model_format=settings.model.format,
@@ -87,7 +94,10 @@ def _smoke(settings: Settings, out: Path, scratch: Path, *, emulator_allowed: bo
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         python=platform.python_version(),
         machine=platform.platform(),
-        versions=versions,
+        load=load,
+        slice=slice_name(),
+        versions=installed_versions(packages),
+        unmet=unmet(packages),
     )
     return sheet_of(asked, Found(reference, eager, compiled, service))
 
@@ -103,8 +113,11 @@ def _for_eager(start: Start) -> Start:
     return replace(start, buckets=(min(start.buckets, key=lambda bucket: bucket.cells),))
 
 
-def _service(settings: Settings, start: Start, scratch: Path, out: Path) -> Part[Service]:
-    """The same configuration on free ports, for bodies as large as a full batch."""
+def _service(settings: Settings, start: Start, reference: Part[Reference], scratch: Path, out: Path) -> Part[Service]:
+    """The same configuration on free ports, for bodies as large as a full batch, when the model can be loaded."""
+    if reference.result is None:
+        return Part(None, f"not tried: {reference.error}")
+    _say("the server, asked over HTTP")
     document = settings.model_dump(mode="json", exclude_unset=True)
     ports, config = scratch / "ports.json", scratch / "server.yaml"
     document |= {
@@ -117,22 +130,12 @@ def _service(settings: Settings, start: Start, scratch: Path, out: Path) -> Part
     }
     config.write_text(yaml.safe_dump(document), encoding="utf-8")
     try:
-        questions = Questions(start.dimensions, _vocabulary(settings))
+        # Whole numbers of the requests; of a model that takes no ids a small one.
+        questions = Questions(start.dimensions, reference.result.vocabulary or 2)
         found = measure(config, ports, out / "service.log", settings.model.name, questions.body, start.buckets)
-    except (ServiceFailed, EngineFailed, OSError, ValueError, KeyError) as error:
+    except (ServiceFailed, OSError, ValueError, KeyError) as error:
         return Part(None, f"{error}")
     return Part(found)
-
-
-def _vocabulary(settings: Settings) -> int:
-    """Of the ids that the requests carry; of a model that takes none a small number."""
-    for name, key in (("config.json", "vocab_size"), ("canary-model.json", "vocabulary")):
-        path = settings.model.path / name
-        if path.exists():
-            size = int(json.loads(path.read_text(encoding="utf-8")).get(key) or 0)
-            if size > 0:
-                return size
-    return 2
 
 
 def _document(sheet: Sheet) -> bytes:

@@ -21,6 +21,7 @@ READY_S: Final = 1800.0
 REQUESTS: Final = 30
 CONNECTIONS: Final = 8
 TOGETHER: Final = 400
+TOGETHER_S: Final = 10.0
 TIMEOUT_S: Final = 120.0
 END_S: Final = 60.0
 
@@ -56,6 +57,7 @@ def measure(config: Path, ports: Path, log: Path, model: str, body_of: BodyOf, b
         buckets=served,
         requests=len(seconds) + failed,
         failed=failed,
+        seconds=spent,
         connections=CONNECTIONS,
         per_s=len(seconds) / spent,
         p50_ms=1000 * median(seconds) if seconds else 0.0,
@@ -133,19 +135,20 @@ def _alone(port: int, model: str, bucket: Bucket, body: Body, source: Any) -> Se
 
 
 def _together(port: int, model: str, bodies: list[Body]) -> tuple[list[float], int, float]:
-    """Seconds of the answered requests, how many were not, and how long all took."""
+    """Seconds of the answered requests, how many were not, and how long all took: TOGETHER_S and TOGETHER at least."""
     seconds: list[float] = []
     failed: list[str] = []
 
     def client(first: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
-        for number in range(TOGETHER // CONNECTIONS):
+        number = 0
+        while number < TOGETHER // CONNECTIONS or time.perf_counter() - began < TOGETHER_S:
+            number += 1
             try:
                 took, good, _ = _ask(connection, model, bodies[(first + number) % len(bodies)])
             except (OSError, http.client.HTTPException) as error:
                 failed.append(str(error))
-                connection.close()
-                continue
+                break
             (seconds if good else failed).append(took)  # type: ignore[arg-type]  # failures are counted only
         connection.close()
 

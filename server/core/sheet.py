@@ -6,6 +6,11 @@ A field that has no value says why; nothing is left out silently. The sheet is a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+STOP_RULE: Final = (
+    "Do not expand: isolate the case that failed, change one thing at a time, and keep the old environment serving."
+)
 
 Value = str | int | float | bool
 
@@ -18,12 +23,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``source`` is the command or counter; ``why`` is there exactly when ``value`` is not."""
+    """``source`` is the command or counter; ``why`` is there exactly when ``value`` is not. ``unit``: s, ms, bytes."""
 
     name: str
     value: Value | None
     source: str
     why: str = ""
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if (self.value is None) != bool(self.why):
@@ -50,7 +56,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of equal kind; each column has its source. An empty cell is no value: None is shown as not available."""
+    """Rows of equal kind; each column has its source. None is shown as not available. ``why``: a sentence, without rows
+    the reason for that.
+    """
 
     title: str
     columns: tuple[tuple[str, str], ...]
@@ -65,50 +73,92 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """Lines to copy, and what they are for; ``why`` is there exactly when ``lines`` are not."""
+
+    title: str
+    purpose: str
+    lines: tuple[str, ...]
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.lines) == bool(self.why):
+            raise ValueError(f"{self.title}: got lines {self.lines} and reason {self.why!r}, allowed is one of them")
+
+
+@dataclass(frozen=True, slots=True)
 class Sheet:
     title: str
     note: str
     checks: tuple[Check, ...]
+    listing: Listing
     sections: tuple[Section, ...]
     tables: tuple[Table, ...]
 
     @property
     def accepted(self) -> bool:
         """Something was checked, and nothing failed."""
-        outcomes = [check.outcome for check in self.checks]
-        return Outcome.PASSED in outcomes and Outcome.FAILED not in outcomes
+        return bool(self._of(Outcome.PASSED)) and not self._of(Outcome.FAILED)
+
+    @property
+    def verdict(self) -> str:
+        """In one line: how many checks, and the names of those that did not pass."""
+        failed, missing = self._of(Outcome.FAILED), self._of(Outcome.NOT_AVAILABLE)
+        parts = [f"{len(self._of(Outcome.PASSED))} of {len(self.checks)} checks passed"]
+        parts += [f"failed: {', '.join(failed)}"] if failed else []
+        parts += [f"could not be made: {', '.join(missing)}"] if missing else []
+        return f"{'ACCEPTED' if self.accepted else 'NOT ACCEPTED'}: {'; '.join(parts)}."
+
+    def _of(self, outcome: Outcome) -> list[str]:
+        return [check.name for check in self.checks if check.outcome is outcome]
 
 
 def markdown(sheet: Sheet) -> str:
     """The sheet for people."""
-    lines = [
-        f"# {sheet.title}",
-        "",
-        f"**{'ACCEPTED' if sheet.accepted else 'NOT ACCEPTED'}.** {sheet.note}".rstrip(),
-        "",
-    ]
-    lines += ["## Checks", ""]
+    lines = [f"# {sheet.title}", "", f"**{sheet.verdict}**"]
+    lines += ["", sheet.note] if sheet.note else []
+    if not sheet.accepted:
+        lines += ["", STOP_RULE]
+    lines += ["", "## Checks", ""]
     lines += _grid(
-        ("check", "outcome", "found", "limit", "from"),
-        [(each.name, str(each.outcome), _with(each.found, each.why), each.limit, each.source) for each in sheet.checks],
+        ("check", "outcome", "found", "allowed", "from"),
+        [
+            (each.name, _outcome(each.outcome), _with(each.found, each.why), each.limit, each.source)
+            for each in sheet.checks
+        ],
     )
+    lines += ["", f"## {sheet.listing.title}", ""]
+    if sheet.listing.lines:
+        lines += [sheet.listing.purpose, "", "```yaml", *sheet.listing.lines, "```"]
+    else:
+        lines.append(f"None: {sheet.listing.why}")
     for section in sheet.sections:
-        facts = [
-            (each.name, f"not available: {each.why}" if each.value is None else _shown(each.value), each.source)
-            for each in section.facts
-        ]
+        facts = [(each.name, _value(each), each.source) for each in section.facts]
         lines += ["", f"## {section.title}", "", *_grid(("what", "value", "from"), facts)]
+    explained: set[tuple[tuple[str, str], ...]] = set()
     for table in sheet.tables:
         lines += ["", f"## {table.title}", ""]
         if not table.rows:
-            lines.append(f"Not available: {table.why}")
+            lines.append(table.why)
             continue
-        rows = [tuple("not available" if cell is None else _shown(cell) for cell in row) for row in table.rows]
+        rows = [tuple("not available" if cell is None else shown(cell) for cell in row) for row in table.rows]
         lines += [*_grid(tuple(name for name, _ in table.columns), rows), ""]
-        lines += [f"- {name}: {source}" for name, source in table.columns]
+        if table.columns in explained:
+            lines.append("- columns as above")
+        else:
+            lines += [f"- {name}: {source}" for name, source in table.columns]
+        explained.add(table.columns)
         if table.why:
             lines.append(f"- {table.why}")
     return "\n".join(lines) + "\n"
+
+
+def _value(fact: Fact) -> str:
+    return f"not available: {fact.why}" if fact.value is None else shown(fact.value, fact.unit)
+
+
+def _outcome(outcome: Outcome) -> str:
+    return str(outcome) if outcome is Outcome.PASSED else f"**{outcome}**"
 
 
 def _with(found: str, why: str) -> str:
@@ -117,12 +167,22 @@ def _with(found: str, why: str) -> str:
 
 def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return lines + [
-        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
-    ]
+    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
 
 
-def _shown(value: Value) -> str:
+def _cell(text: str) -> str:
+    """A pipe would end the cell, an angle bracket begin a tag, a line break end the table."""
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def shown(value: Value, unit: str = "") -> str:
+    """For people: four digits of a fraction, thousands apart, bytes in MiB."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if unit == "bytes" and not isinstance(value, str) and value >= 2**20:
+        return f"{value / 2**20:,.1f} MiB"
+    if isinstance(value, float):
+        text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    else:
+        text = f"{value:,}" if isinstance(value, int) else value
+    return f"{text} {unit}" if unit else text

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from server.core.signature import ModelSignature
 from server.core.types import Bucket, Source
 
 Mode = Literal["eager", "compiled"]
@@ -11,11 +12,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """All outputs of one bucket against the CPU in float32. The worst row and element; ``beyond`` counts elements."""
+    """All outputs of one bucket against the CPU in float32: the worst row and element, never a mean.
+
+    ``used``: the largest share that an element takes of what the tolerance allows it; ``beyond`` counts those above 1.
+    """
 
     cosine_min: float
     length_rel: float
     max_abs: float
+    used: float
     beyond: int
     elements: int
     finite: bool
@@ -30,7 +35,7 @@ class BucketRun:
     warm_calls: int
     warm_s: float
     steady_s: float
-    steady_p99_s: float
+    steady_max_s: float
     steady_calls: int
     compiles: int
     compiles_after: int
@@ -67,6 +72,9 @@ class Reference:
     """The CPU's part: ``whole_batches`` names buckets whose rows could not be computed alone."""
 
     revision: str
+    signature: ModelSignature
+    vocabulary: int
+    inputs: str
     parameters: int
     weight_bytes: int
     audit: Audit
@@ -116,12 +124,13 @@ class ServedBucket:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The server itself: ``requests`` of one row each, ``connections`` at a time."""
+    """The server itself: ``requests`` of one row each for ``seconds``, ``connections`` at a time."""
 
     ready_s: float
     buckets: tuple[ServedBucket, ...]
     requests: int
     failed: int
+    seconds: float
     connections: int
     per_s: float
     p50_ms: float

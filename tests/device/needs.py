@@ -1,11 +1,12 @@
-"""Prints the packages of the server that this Python lacks, one a line; exit code 1 when there are some."""
+"""Prints the modules that server, gateway, load generator and demo import and this Python lacks; exit code 1 then."""
 
 import importlib.util
 import sys
 
 MODULES = (
-    "httptools", "huggingface_hub", "litestar", "msgspec", "numpy", "orjson", "prometheus_client", "pydantic", "regex",
-    "safetensors", "tokenizers", "transformers", "uvicorn", "uvloop", "yaml",
+    "gevent", "httptools", "httpx", "huggingface_hub", "litestar", "locust", "msgspec", "numpy", "orjson", "packaging",
+    "prometheus_client", "pydantic", "regex", "rich", "safetensors", "sqlalchemy", "tokenizers", "transformers",
+    "uvicorn", "uvloop", "yaml",
 )  # fmt: skip
 
 lacking = [name for name in MODULES if importlib.util.find_spec(name) is None]

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fills tests/device/wheels with what the server imports besides torch, for a machine without a network.
+# Fills tests/device/wheels with what run.sh needs besides torch, for a machine without a network. The model is not
+# carried: it is made there from a seed.
 #
 #   tests/device/pack.sh [PYTHON_VERSION]     3.12 by default; Linux on x86-64
 set -eu

@@ -48,12 +48,14 @@ def test_the_plan_declares_what_a_move_from_gpu_to_tpu_changes() -> None:
     assert check_identity(GPU, TPU, kind="migration", declared=declared).problems == ()
 
 
-def test_the_compare_example_of_the_operating_page_is_accepted() -> None:
+def test_the_compare_examples_of_the_operating_page_are_accepted() -> None:
     """What docs/operating.md shows of field by field comparison is a policy, as it stands, beside the README's plan."""
     text = (ROOT / "docs" / "operating.md").read_text()
     blocks = [textwrap.dedent(block) for block in re.findall(r"(?m)(?:^    .*\n)+", text)]
-    (example,) = (yaml.safe_load(block) for block in blocks if block.startswith("compare:"))
+    examples = [yaml.safe_load(block) for block in blocks if block.startswith("compare:")]
     plan = {name: value for name, value in documents()["Plan"][1].items() if name != "parity"}
-    parsed, _ = parse_plan({**plan, **example}, plan["rollout"])
-    assert parsed.policy is not None
-    assert "bfloat16" in parsed.tolerance_source
+    assert len(examples) == 2, "that of a smoke and that of the plan"
+    for example in examples:
+        parsed, _ = parse_plan({**plan, **example}, plan["rollout"])
+        assert parsed.policy is not None
+        assert "bfloat16" in parsed.tolerance_source

@@ -1,20 +1,14 @@
 """Each rule's bars: which figure they bound, and where they stand beside the worst figure of a noise floor.
 
-A bar lies above the floor when the worst figure seen does not reach it, or when every pair agreed perfectly. A bar
-that has to move goes to a multiple of the floor's distance from perfect agreement, rounded outward to two digits, so
-that what is printed is what is stored.
+A bar lies above the floor when the worst figure seen does not reach it, or when every pair agreed perfectly.
 """
 
 import math
-from dataclasses import dataclass, replace
-from decimal import ROUND_DOWN, ROUND_UP, Context
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from gateway.core.compare.result import Figure, Figures
-from gateway.core.compare.rules import AbsRel, Cosine, Json, Rule, TokenPrefix, TopK, problems
-
-_FINEST: Final = 1e-12
-"""A cosine cannot be asked to be closer to 1 than float64 computes it."""
+from gateway.core.compare.rules import AbsRel, Cosine, Json, Rule, TokenPrefix, TopK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +25,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """The figure that a bound is about, its value at perfect agreement, and how a bar moves.
-
-    below: the bar is a lower bound. by_factor: it moves as a multiple of the figure, not of its distance from perfect.
-    """
+    """The figure that a bound is about, its value at perfect agreement, and its side: ``below`` is a lower bound."""
 
     figure: Figure
     perfect: float
     below: bool
-    by_factor: bool = False
 
 
 _SCALES: Final = {
@@ -48,8 +38,8 @@ _SCALES: Final = {
     "length_rel": _Scale(Figure.LENGTH, 0.0, False),
     "overlap_min": _Scale(Figure.OVERLAP, 1.0, True),
     "rank_min": _Scale(Figure.RANK, 1.0, True),
-    "share_min": _Scale(Figure.PREFIX_SHARE, 1.0, True, by_factor=True),
-    "tokens_min": _Scale(Figure.PREFIX_TOKENS, math.inf, True, by_factor=True),
+    "share_min": _Scale(Figure.PREFIX_SHARE, 1.0, True),
+    "tokens_min": _Scale(Figure.PREFIX_TOKENS, math.inf, True),
 }
 _BARS: Final[dict[type[Rule], tuple[str, ...]]] = {
     Cosine: ("min", "max_abs", "length_rel"),
@@ -59,7 +49,7 @@ _BARS: Final[dict[type[Rule], tuple[str, ...]]] = {
 
 
 def has_bars(rule: Rule) -> bool:
-    """The rule has a bound that can be moved; exact, label and json have none."""
+    """The rule has a bound beside figures; exact, label and json have none."""
     return isinstance(rule, AbsRel) or type(rule) in _BARS
 
 
@@ -81,21 +71,6 @@ def bars(rule: Rule, measured: Rule, figures: Figures) -> list[Bar] | None:
         if bound is not None and _SCALES[name].figure in figures:
             found.append(_bar(name, _SCALES[name], bound, figures[_SCALES[name].figure]))
     return found
-
-
-def raised(rule: Rule, figures: Figures, margin: float) -> Rule:
-    """The rule with every bar that lies in the noise moved ``margin`` times as far as the floor.
-
-    A bar that would then pass everything stays.
-    """
-    changes: dict[str, Any] = {}
-    for bar in bars(rule, rule, figures) or ():
-        if bar.in_noise and isinstance(rule, AbsRel):
-            changes |= {name: _outward(getattr(rule, name) * bar.seen * margin) for name in ("abs", "rel")}
-        elif bar.in_noise and (moved := _moved(_SCALES[bar.field], bar.seen, margin)) is not None:
-            changes[bar.field] = int(moved) if bar.field == "tokens_min" else moved
-    changed = replace(rule, **changes)
-    return rule if problems(changed) else changed
 
 
 def _same_figures(rule: Rule, measured: Rule) -> bool:
@@ -128,26 +103,3 @@ def _bar(name: str, scale: _Scale, bound: float, seen: float) -> Bar:
     words = f"{'below' if scale.below else 'beyond'} {seen:.9g}"
     in_noise = reached and seen != scale.perfect
     return Bar(field=name, figure=scale.figure, bound=bound, seen=seen, words=words, in_noise=in_noise)
-
-
-def _moved(scale: _Scale, seen: float, margin: float) -> float | None:
-    if scale.figure is Figure.PREFIX_TOKENS:
-        return math.floor(seen / margin) or None
-    if scale.by_factor:
-        return _rounded(seen / margin, ROUND_DOWN) or None
-    away = _outward(abs(scale.perfect - seen) * margin)
-    if not scale.below:
-        return away
-    lowest = -1.0 if scale.figure in (Figure.COSINE, Figure.RANK) else 0.0
-    # Subtracting leaves a tail of digits that `away` does not have: 1 - 0.0022 is 0.9978.
-    moved = round(scale.perfect - max(away, _FINEST), 15)
-    return moved if moved > lowest else None
-
-
-def _outward(value: float) -> float:
-    return _rounded(value, ROUND_UP)
-
-
-def _rounded(value: float, rounding: str) -> float:
-    """To two significant digits, of the number as it is written: 0.2 is not a little more than 0.2."""
-    return float(Context(prec=2, rounding=rounding).create_decimal(repr(value)))

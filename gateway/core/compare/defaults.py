@@ -5,24 +5,14 @@ numbers was measured on TPU hardware, and each says so in ``source``.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from gateway.core.compare.content import FLOATS
 from gateway.core.compare.paths import parse
 from gateway.core.compare.policy import ComparePolicy, ContentKind, ContentPolicy, FieldRule
 from gateway.core.compare.rules import AbsRel, Cosine, Exact, Rule, TokenPrefix
 
-DeviceKind = Literal["cpu", "cuda", "tpu"]
 EMULATED: Final = "numbers measured on the TPU emulator, not on TPU hardware; text agreement a judgement, not measured"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numerics:
-    """How an arm computes. ``device`` is the kind of hardware; an emulated TPU is a tpu."""
-
-    dtype: str
-    matmul_precision: str
-    device: DeviceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +54,6 @@ _GENERATED: Final = ("id", "created", "system_fingerprint", "service_tier", "usa
 _AFTER_PARTING: Final = ("choices[*].finish_reason", "choices[*].stop_reason", "choices[*].logprobs")
 
 
-def default_policy(baseline: Numerics, candidate: Numerics) -> ComparePolicy:
-    """The policy for a pair of arms: that of the coarser one. ValueError for a dtype without a default."""
-    rows = [_row(baseline, "baseline"), _row(candidate, "candidate")]
-    return policy_with(min(rows, key=lambda row: row.cosine.min))
-
-
 def policy_with(bounds: Bounds) -> ComparePolicy:
     """Every kind of content with these bounds. What is identity, time or account of an answer is not compared."""
     chat = "choices[*].message"
@@ -100,30 +84,9 @@ def policy_with(bounds: Bounds) -> ComparePolicy:
     return ComparePolicy(kinds=kinds, source=bounds.source)
 
 
-def embeddings_only(cosine_min: float, max_abs: float | None = None) -> ComparePolicy:
-    """What a plan that gives a cosine and nothing else means: embeddings of both protocols, and no other field."""
-    rule = Cosine(min=cosine_min, max_abs=max_abs)
-    return ComparePolicy(
-        kinds=(
-            (ContentKind.EMBEDDINGS, ContentPolicy(fields=(_field("data[*].embedding", rule),), rest=False)),
-            (ContentKind.INFER, ContentPolicy(fields=(_field("outputs.*", rule, *sorted(FLOATS)),), rest=False)),
-        )
-    )
-
-
 def _content(fields: list[tuple[str, Rule]], *ignore: str) -> ContentPolicy:
     return ContentPolicy(fields=tuple(_field(path, rule) for path, rule in fields), ignore=tuple(map(parse, ignore)))
 
 
 def _field(path: str, rule: Rule, *datatypes: str) -> FieldRule:
     return FieldRule(path=parse(path), rule=rule, datatypes=datatypes)
-
-
-def _row(arm: Numerics, name: str) -> Bounds:
-    if arm.dtype == "bfloat16":
-        return _BFLOAT16
-    if arm.dtype != "float32":
-        raise ValueError(f"{name}.dtype: '{arm.dtype}' has no default tolerance; float32 or bfloat16, or set one")
-    # A TPU multiplies float32 in bfloat16 passes unless told otherwise; `medium` allows that on every device.
-    coarse = arm.matmul_precision == "medium" or (arm.device == "tpu" and arm.matmul_precision != "highest")
-    return _BFLOAT16 if coarse else _FLOAT32

@@ -1,8 +1,8 @@
 """The noise floor: how far the baseline disagrees with itself, and whether a policy's bars lie above that.
 
 Pairs of the baseline with itself are compared under the policy before a run starts. A bar that such pairs reach would
-fail a candidate for being as good as the baseline, so it is refused, with numbers; a policy that stands above the floor
-can be proposed. Once the run has started nothing is loosened any more.
+fail a candidate for being as good as the baseline, so it is refused, with numbers. Once the run has started nothing is
+loosened any more.
 
 What n pairs are worth. If the pairs are independent and drawn like the traffic to come, the largest of n disagreements
 is exceeded by at most a share s of all pairs with confidence 1 - (1 - s)^n, whatever their distribution (S. S. Wilks,
@@ -13,12 +13,12 @@ The floor says nothing about another device: the candidate's own rounding comes 
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from gateway.core.compare.bars import Bar, bars, has_bars, raised
+from gateway.core.compare.bars import Bar, bars, has_bars
 from gateway.core.compare.embeddings import Tolerance
 from gateway.core.compare.parity import FieldStats, ParityStats
 from gateway.core.compare.policy import REST, ComparePolicy, ContentKind, ContentPolicy
@@ -26,8 +26,6 @@ from gateway.core.compare.result import Figure, PairKind, PairResult
 from gateway.core.compare.rules import Cosine, Exact, Rule
 
 CONFIDENCE: Final = 0.95
-MARGIN: Final = 2.0
-"""A proposed bar lies this many times as far from perfect agreement as the floor."""
 
 
 class Standing(StrEnum):
@@ -46,7 +44,7 @@ class FloorVerdict:
 
 
 class NoiseFloor:
-    """Pairs of the baseline with itself, compared under ``policy``. Adds up in any order and grouping."""
+    """Pairs of the baseline with itself, compared under ``policy``."""
 
     __slots__ = ("policy", "stats")
 
@@ -57,23 +55,6 @@ class NoiseFloor:
     def add(self, request_id: str, result: PairResult) -> None:
         """Count one pair of the baseline with itself."""
         self.stats.add(request_id, result)
-
-    def merge(self, other: "NoiseFloor") -> None:
-        """Add everything that ``other`` counted. ValueError when it was measured under another policy."""
-        if other.policy.canonical() != self.policy.canonical():
-            raise ValueError("policy: the two noise floors were measured under different policies; measure one again")
-        self.stats.merge(other.stats)
-
-    def checkpoint(self) -> dict[str, object]:
-        """JSON-able; ``restore`` takes it."""
-        return {"policy": self.policy.canonical_text(), "stats": self.stats.checkpoint()}
-
-    @classmethod
-    def restore(cls, policy: ComparePolicy, saved: Mapping[str, Any]) -> "NoiseFloor":
-        """The floor of a checkpoint. KeyError or ValueError when it is none, or none of this policy's."""
-        if saved["policy"] != policy.canonical_text():
-            raise ValueError("policy: the noise floor was measured under another policy; measure it again")
-        return cls(policy, ParityStats.restore(saved["stats"]))
 
 
 def share_beyond(pairs: int, confidence: float = CONFIDENCE) -> float:
@@ -144,31 +125,6 @@ def judge(policy: ComparePolicy, floor: NoiseFloor, allowed: float, confidence: 
     if problems:
         return FloorVerdict(standing=Standing.BELOW, problems=tuple(problems), missing=tuple(missing))
     return FloorVerdict(standing=Standing.TOO_FEW if missing else Standing.ABOVE, missing=tuple(missing))
-
-
-def propose(floor: NoiseFloor, margin: float = MARGIN) -> ComparePolicy:
-    """The policy that the floor was measured under, every bar that lies in the noise moved above it, the rest as is.
-
-    A bar that cannot be moved without passing everything stays where it is, and ``judge`` goes on refusing it.
-    ValueError for a margin that is not above 1.
-    """
-    if not margin > 1.0:
-        raise ValueError(f"margin: {margin} must be above 1; a bar has to lie above the floor")
-    moved: list[str] = []
-    kinds = []
-    for kind, part in floor.policy.kinds:
-        fields = list(part.fields)
-        for number, entry in enumerate(fields):
-            stats = floor.stats.fields.get((kind, entry.name))
-            rule = raised(entry.rule, stats.figures, margin) if stats else entry.rule
-            if rule != entry.rule:
-                moved.append(f"{kind} {entry.name} (n = {stats.pairs if stats else 0})")
-                fields[number] = replace(entry, rule=rule)
-        kinds.append((kind, replace(part, fields=tuple(fields))))
-    if not moved:
-        return floor.policy
-    source = f"{floor.policy.source}; moved above the baseline's own noise: {', '.join(moved)}"
-    return replace(floor.policy, kinds=tuple(kinds), source=source)
 
 
 def _shown(kind: ContentKind, part: ContentPolicy, floor: NoiseFloor) -> Iterator[tuple[str, Rule, FieldStats]]:

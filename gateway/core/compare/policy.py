@@ -1,7 +1,6 @@
 """What a run asks of two answers: a rule for each field, the paths that do not count, and equality for the rest.
 
-A policy is frozen with the plan. Its canonical form goes into the plan's digest; while a run is open it may only be
-tightened.
+A policy is frozen with the plan; its canonical form goes into the plan's digest.
 """
 
 import json
@@ -15,7 +14,7 @@ from gateway.core.compare.content import Tensor, Unreadable
 from gateway.core.compare.forms import Form, FormError
 from gateway.core.compare.paths import Path
 from gateway.core.compare.reach import DECLARED, covers, dead_end, undecidable_types, unfit_types
-from gateway.core.compare.rules import Rule, canonical, loosened, problems, rule_of
+from gateway.core.compare.rules import Rule, canonical, problems, rule_of
 
 REST: Final = "(rest)"
 """The name under which results speak of everything that no field rule names."""
@@ -148,43 +147,6 @@ def policy_problems(policy: ComparePolicy) -> list[str]:
         for number, rule in enumerate(part.fields):
             found += [f"{at}.fields[{number}].{problem}" for problem in problems(rule.rule)]
         found += _unreachable(kind, part.fields, part.ignore)
-    return found
-
-
-def loosenings(new: ComparePolicy, old: ComparePolicy) -> list[str]:
-    """Where ``new`` would pass what ``old`` fails, in words with both values. Empty: at least as tight everywhere.
-
-    Fields must keep their paths, types and order, since the first that fits decides. A change whose direction is not
-    known counts as looser.
-    """
-    found: list[str] = []
-    for kind, before in old.kinds:
-        after = new.of(kind)
-        if after is None:
-            found.append(f"kinds.{kind}: no longer compared")
-        else:
-            found += [f"kinds.{kind}.{text}" for text in _content_loosenings(after, before)]
-    return found
-
-
-def is_at_least_as_tight(new: ComparePolicy, old: ComparePolicy) -> bool:
-    """Every pair that fails under ``old`` fails under ``new``: what a change to an open run must satisfy."""
-    return not loosenings(new, old)
-
-
-def _content_loosenings(new: ContentPolicy, old: ContentPolicy) -> list[str]:
-    before, after = ([rule.name for rule in side.fields] for side in (old, new))
-    if before != after:
-        return [f"fields: {', '.join(after) or 'none'} instead of {', '.join(before) or 'none'} cannot be compared"]
-    found = []
-    for one, other in zip(new.fields, old.fields, strict=True):
-        found += [f"{other.name}.{text}" for text in loosened(one.rule, other.rule)]
-    known = {str(path) for path in old.ignore}
-    found += [f"ignore: '{path}' was not ignored before" for path in new.ignore if str(path) not in known]
-    if old.rest and not new.rest:
-        found.append("rest: false, was true")
-    if old.sampled and not new.sampled:
-        found.append("sampled: false, was true")
     return found
 
 

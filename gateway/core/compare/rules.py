@@ -136,27 +136,6 @@ def problems(rule: Rule) -> list[str]:
     return found
 
 
-def loosened(new: Rule, old: Rule) -> list[str]:
-    """Where ``new`` would pass what ``old`` fails; empty: it is at least as tight. Unlike rules count as looser.
-
-    Of unlike rules only ``exact`` is known to be tighter: than abs_rel, token_prefix and json.
-    """
-    if type(new) is not type(old):
-        tighter = isinstance(new, Exact) and isinstance(old, AbsRel | TokenPrefix | Json)
-        return [] if tighter else [f"rule: {new.rule} instead of {old.rule} may be looser"]
-    found = []
-    for name in (part.name for part in fields(old)):
-        before, after = getattr(old, name), getattr(new, name)
-        if name in _BOUNDS:
-            if before is not None and (after is None or (after < before if _BOUNDS[name] else after > before)):
-                found.append(f"{name}: {_or_none(after)} is looser than {before:g}")
-        elif name == "ignore":
-            found += [f"ignore: '{path}' was not ignored before" for path in after if path not in before]
-        elif before != after and not (name == "rank_by" and isinstance(old, TopK) and old.rank_min is None):
-            found.append(f"{name}: {after} instead of {before} cannot be compared")
-    return found
-
-
 def canonical(rule: Rule) -> dict[str, Any]:
     """JSON-able, the same for equal rules: all fields by name, paths and enums as their texts, bounds as floats."""
     found: dict[str, Any] = {}
@@ -218,7 +197,3 @@ def _range_problem(name: str, value: Any) -> list[str]:
     low, high = _RANGES[name]
     # The negated form also refuses NaN.
     return [f"{value!r:.80} must lie between {low:g} and {high:g}"] if not low <= value <= high else []
-
-
-def _or_none(value: float | None) -> str:
-    return "no bound" if value is None else f"{value:g}"

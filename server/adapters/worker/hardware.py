@@ -1,5 +1,6 @@
 """Looks for a TPU without any TPU library: reading a few small files takes milliseconds."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,11 @@ def find_tpu(root: Path = Path("/")) -> TpuHardware:
     ]
     passed_through = _nodes(root / "dev/vfio", "[0-9]*") if pci else []
     return TpuHardware(pci, tuple(map(str, [*own, *shared, *passed_through])))
+
+
+def slice_name() -> str | None:
+    """Accelerator type and topology as GKE tells them to a container on a TPU node."""
+    return " ".join(filter(None, map(os.environ.get, ("TPU_ACCELERATOR_TYPE", "TPU_TOPOLOGY")))) or None
 
 
 def _nodes(folder: Path, pattern: str) -> list[Path]:

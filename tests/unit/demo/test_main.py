@@ -11,7 +11,7 @@ from demo.failures import DemoFailed
 from demo.options import Options
 from demo.result import Result
 from demo.scenarios import SCENARIOS
-from demo.weights import NoWeights
+from demo.weights import NoWeights, Weights
 
 
 def absent() -> Path:
@@ -70,7 +70,7 @@ def test_failed_start_leaves_no_folder(
     """When not even the first process can be started, the reason is told and the temporary folder is gone."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(command, "find", lambda: tmp_path)
+    monkeypatch.setattr(command, "find", lambda: Weights("m", tmp_path, "0" * 64))
     monkeypatch.setattr("demo.processes.Crew.start", no_room)
     assert command.main(["--results", str(tmp_path / "results"), "--cache-dir", str(tmp_path / "cache")]) == 1
     assert "No space left" in capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_a_signal_ends_the_whole_series(
     for name in ("good", "refuse"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").write_text("{}")
-    monkeypatch.setattr(command, "find", lambda: tmp_path)
+    monkeypatch.setattr(command, "find", lambda: Weights("m", tmp_path, "0" * 64))
     monkeypatch.setattr(command, "Play", Scripted)
     monkeypatch.setattr(Scripted, "moment", moment)
     monkeypatch.setattr(Scripted, "played", [])
@@ -110,7 +110,7 @@ def test_a_signal_ends_the_whole_series(
 
 def test_a_signal_between_two_scenarios_ends_the_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two scenarios nothing runs, and the next one does not begin."""
-    monkeypatch.setattr(command, "find", lambda: tmp_path)
+    monkeypatch.setattr(command, "find", lambda: Weights("m", tmp_path, "0" * 64))
     monkeypatch.setattr(command, "Play", Scripted)
     monkeypatch.setattr(Scripted, "moment", "")
     monkeypatch.setattr(Scripted, "played", [])

@@ -12,6 +12,8 @@ def test_defaults() -> None:
     assert options.scenario.name == "good"
     assert options.cache_dir == Path(".cache/compile").resolve()
     assert options.results == Path("demo-results/good").resolve()
+    assert [arm.device for arm in options.arms.both] == ["cpu", "tpu-emulator"]
+    assert options.weights is None
     assert (options.cold, options.step_scale, options.turn) == (False, 1.0, "")
 
 
@@ -24,7 +26,18 @@ def test_all_scenarios_take_turns() -> None:
     assert len({play.results for play in plays}) == 7
 
 
-@pytest.mark.parametrize("words", [["--scenario", "fast"], ["--step-scale", "0"], ["--limit", "inf"], ["--seed", "x"]])
+def test_devices_and_weights_can_be_chosen(tmp_path: Path) -> None:
+    """For a machine with a GPU."""
+    (options,) = parse(["--baseline", "cuda", "--candidate", "cpu", "--weights", str(tmp_path)])
+    assert [(arm.name, arm.device, arm.dtype) for arm in options.arms.both] == [
+        ("gpu", "cuda", "float32"), ("cpu", "cpu", "float32"),
+    ]  # fmt: skip
+    assert options.weights == tmp_path
+
+
+@pytest.mark.parametrize(
+    "words", [["--scenario", "fast"], ["--baseline", "gpu"], ["--step-scale", "0"], ["--limit", "inf"], ["--seed", "x"]]
+)
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What is not offered ends with code 2 and the usage."""
     with pytest.raises(SystemExit) as ended:

@@ -12,13 +12,14 @@ from demo.options import Options
 from demo.play import Play
 from demo.scenarios import SCENARIOS
 from demo.view import LineView
+from demo.weights import Weights
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Play]:
     (tmp_path / "work").mkdir()
     options = Options(scenario=SCENARIOS["good"], cache_dir=tmp_path / "cache", results=tmp_path / "results")
-    one = Play(options, tmp_path, LineView(io.StringIO()), work=tmp_path / "work")
+    one = Play(options, Weights("m", tmp_path, "0" * 64), LineView(io.StringIO()), work=tmp_path / "work")
     yield one
     one.close()
 

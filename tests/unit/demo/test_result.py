@@ -3,6 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from demo.arms import arms_on
 from demo.chart import Sample
 from demo.frame import WIDTH
 from demo.load_view import Load
@@ -29,7 +30,7 @@ def result(make: Any, name: str = "crash", **changes: Any) -> Result:
     )  # fmt: skip
     status = make.status(state="rolled_back", weight=0, run=run)
     fields: dict[str, Any] = {
-        "scenario": SCENARIOS[name], "outcome": "ROLLED_BACK", "status": status,
+        "scenario": SCENARIOS[name], "cast": arms_on(), "outcome": "ROLLED_BACK", "status": status,
         "arms": [msgspec.structs.replace(arm, emulated=arm.role == "candidate") for arm in status.arms],
         "load": Load(sent=300, answered=300, compared=70), "sizing": Sizing(412.0, 8.1, "tpu", {}),
         "health": {"baseline": make.health(), "candidate": make.health(source="compiled")},

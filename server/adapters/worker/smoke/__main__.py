@@ -80,6 +80,9 @@ def _reference(job: Job, model: Any) -> Reference:
     # A batch of one exports as a constant; the largest bucket is none unless all are.
     return Reference(
         revision=model.revision,
+        signature=model.signature,
+        vocabulary=model.vocabulary,
+        inputs=arrays.inputs_in_words(model),
         parameters=sum(tensor.numel() for tensor in tensors),
         weight_bytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
         audit=audit(model, next(iter(given.values()))[0]),

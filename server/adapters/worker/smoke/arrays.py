@@ -2,18 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from server.adapters.worker.engine import EngineFailed, Model
 from server.adapters.worker.placed import Arrays, on_cpu
-from server.adapters.worker.samples import alone, arrays_of, half, sample
+from server.adapters.worker.samples import SEED, alone, arrays_of, half, sample
 from server.core.padding import pad_rows
 from server.core.smoke import Difference
 from server.core.tensors import Rows
 from server.core.tolerance import Tolerance
 from server.core.types import Bucket
+
+_TOKENS: Final = "token ids drawn with seed {}; rows of the whole length and of half of it take turns"
+_TENSORS: Final = "floats from the normal distribution and integers from 0 up, drawn with seed {}"
+
+
+def inputs_in_words(model: Model) -> str:
+    return (_TOKENS if model.signature.takes_tokens else _TENSORS).format(SEED)
 
 
 def rows_for(model: Model, bucket: Bucket, dimensions: Sequence[str]) -> list[Rows]:
@@ -50,7 +58,7 @@ def read(path: Path, bucket: Bucket) -> tuple[Arrays, Arrays]:
 
 def difference(wanted: Arrays, found: Arrays, tolerance: Tolerance) -> Difference:
     """Over all outputs. Whole numbers must be equal; of floats the rows of the last axis are compared."""
-    cosine, length, largest, beyond, elements, finite = 1.0, 0.0, 0.0, 0, 0, True
+    cosine, length, largest, used, beyond, elements, finite = 1.0, 0.0, 0.0, 0.0, 0, 0, True
     for name, left in wanted.items():
         right = found[name]
         if left.shape != right.shape:
@@ -65,10 +73,12 @@ def difference(wanted: Arrays, found: Arrays, tolerance: Tolerance) -> Differenc
             continue
         gap = np.abs(wide - other)
         largest = max(largest, float(gap.max(initial=0.0)))
-        beyond += int(np.count_nonzero(gap > tolerance.absolute + tolerance.relative * np.abs(wide)))
+        shares = gap / (tolerance.absolute + tolerance.relative * np.abs(wide))
+        used = max(used, float(shares.max(initial=0.0)))
+        beyond += int(np.count_nonzero(shares > 1.0))
         norms, others = np.linalg.norm(wide, axis=-1), np.linalg.norm(other, axis=-1)
         both = np.where(norms * others > 0, norms * others, 1.0)
         cosines = np.where(norms * others > 0, (wide * other).sum(axis=-1) / both, np.where(norms == others, 1.0, -1.0))
         cosine = min(cosine, float(cosines.min(initial=1.0)))
         length = max(length, float((np.abs(norms - others) / np.where(norms > 0, norms, 1.0)).max(initial=0.0)))
-    return Difference(cosine, length, largest, beyond, elements, finite)
+    return Difference(cosine, length, largest, used, beyond, elements, finite)

@@ -1,8 +1,6 @@
 """The baseline against itself: bounds, refusals, proposals."""
 
-import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from gateway.core.compare.noise import (
     judge,
     least_telling,
     pairs_needed,
-    propose,
     share_beyond,
     upper_bound,
 )
@@ -174,45 +171,6 @@ def test_rules_without_bars_are_counted() -> None:
     assert judge(measured, floor(measured, flip, *[same] * 99), ALLOWED).standing is Standing.BELOW
 
 
-def test_a_proposal_stands_above_its_own_floor() -> None:
-    """The bar moves before the start, its source says so, and the rest of the policy stays."""
-    measured = policy(Cosine(min=0.9999), "id")
-    found = floor(measured, *[SAME] * 599, (angle(0.0), angle(0.1)))
-    proposal = propose(found)
-    content = proposal.of(ContentKind.JSON)
-    assert content is not None
-    assert content.fields[0].rule == Cosine(min=0.99)
-    assert content.ignore == (parse("id"),)
-    assert proposal.source == "plan; moved above the baseline's own noise: json x (n = 600)"
-    assert judge(proposal, found, ALLOWED).standing is Standing.ABOVE
-
-
-def test_nothing_moves_without_need() -> None:
-    """A policy above the floor is proposed as it is."""
-    measured = policy(Cosine(min=0.99))
-    assert propose(floor(measured, SAME)) is measured
-    assert propose(NoiseFloor(measured)) is measured
-
-
-def test_an_abs_rel_proposal() -> None:
-    """Both parts grow alike, and are judged by what they allow."""
-    measured = policy(AbsRel(abs=0.01, rel=0.01))
-    found = floor(measured, *[({"x": [1.0]}, {"x": [1.0]})] * 600, ({"x": [1.0]}, {"x": [1.0625]}))
-    assert judge(measured, found, ALLOWED).standing is Standing.BELOW
-    proposal = propose(found)
-    content = proposal.of(ContentKind.JSON)
-    assert content is not None
-    assert content.fields[0].rule == AbsRel(abs=0.063, rel=0.063)
-    assert judge(proposal, found, ALLOWED).standing is Standing.ABOVE
-
-
-@pytest.mark.parametrize("margin", [1.0, 0.0, -1.0, math.nan])
-def test_a_margin_lies_above_one(margin: float) -> None:
-    """A bar on the floor is in the noise."""
-    with pytest.raises(ValueError, match="margin: "):
-        propose(NoiseFloor(policy(Cosine(min=0.9))), margin)
-
-
 @pytest.mark.parametrize(
     ("judged", "problem"),
     [
@@ -237,31 +195,3 @@ def test_contents_and_rests_that_were_not_measured_are_named() -> None:
     assert "rest: false" in judge(policy(Cosine(min=0.9)), found, ALLOWED).problems[0]
     other = ComparePolicy(kinds=((ContentKind.CHAT, ContentPolicy(fields=())),))
     assert "without this content" in judge(other, found, ALLOWED).problems[0]
-
-
-def test_a_checkpoint_belongs_to_its_policy() -> None:
-    """Through JSON and back; under another policy it is refused, as is merging the two."""
-    measured = policy(Cosine(min=0.9))
-    found = floor(measured, SAME, (angle(0.0), angle(0.3)))
-    saved = json.loads(json.dumps(found.checkpoint()))
-    assert NoiseFloor.restore(measured, saved).checkpoint() == found.checkpoint()
-    other = replace(measured, source="elsewhere")
-    with pytest.raises(ValueError, match="measured under another policy"):
-        NoiseFloor.restore(other, saved)
-    with pytest.raises(ValueError, match="measured under different policies"):
-        found.merge(NoiseFloor(other))
-
-
-@given(st.lists(st.floats(0, 0.5), min_size=1, max_size=12), st.integers(0, 12))
-def test_floors_merge_in_any_order(angles: list[float], at: int) -> None:
-    """Halves, either way round, are the whole."""
-    measured = policy(Cosine(min=0.9))
-    pairs = [(angle(0.0), angle(a)) for a in angles]
-    whole = floor(measured, *pairs)
-    for parts in ((pairs[:at], pairs[at:]), (pairs[at:], pairs[:at])):
-        merged = NoiseFloor(measured)
-        for part in parts:
-            merged.merge(floor(measured, *part))
-        assert merged.stats.fields[ContentKind.JSON, "x"].figures == whole.stats.fields[ContentKind.JSON, "x"].figures
-        assert merged.stats.kinds == whole.stats.kinds
-        assert judge(measured, merged, ALLOWED) == judge(measured, whole, ALLOWED)

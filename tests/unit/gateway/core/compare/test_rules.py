@@ -5,8 +5,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.core.compare.paths import parse
 from gateway.core.compare.rules import (
@@ -21,7 +19,6 @@ from gateway.core.compare.rules import (
     TopK,
     Unit,
     canonical,
-    loosened,
     problems,
     rule_of,
 )
@@ -94,64 +91,3 @@ def test_foreign_forms_are_refused(form: dict[str, Any], match: str) -> None:
     """Nothing is guessed and nothing ignored."""
     with pytest.raises(ValueError, match=match):
         rule_of(form)
-
-
-@pytest.mark.parametrize(
-    ("tight", "loose"),
-    [
-        (AbsRel(abs=0.1), AbsRel(abs=0.2)),
-        (AbsRel(abs=0.1), AbsRel(abs=0.1, rel=0.1)),
-        (Cosine(min=0.99), Cosine(min=0.9)),
-        (Cosine(min=0.9, max_abs=1), Cosine(min=0.9)),
-        (Cosine(min=0.9, length_rel=0.1), Cosine(min=0.9, length_rel=0.2)),
-        (TopK(k=3, overlap_min=0.9), TopK(k=3, overlap_min=0.5)),
-        (TopK(k=3, overlap_min=0.9, rank_min=-1.0), TopK(k=3, overlap_min=0.9)),
-        (TokenPrefix(tokens_min=9), TokenPrefix(tokens_min=8)),
-        (TokenPrefix(tokens_min=8, share_min=0.1), TokenPrefix(tokens_min=8)),
-        (Json(), Json(ignore=(parse("id"),))),
-        (Exact(), AbsRel(abs=0.1)),
-        (Exact(), Json(ignore=(parse("id"),))),
-        (Exact(), TokenPrefix(tokens_min=8)),
-    ],
-)
-def test_tighter_one_way_looser_the_other(tight: Rule, loose: Rule) -> None:
-    """A bound that moves up, appears, or an ignored path that goes, tightens; the way back loosens."""
-    assert loosened(tight, loose) == []
-    assert loosened(loose, tight)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (TopK(k=3, overlap_min=0.5), TopK(k=5, overlap_min=0.5)),
-        (TokenPrefix(tokens_min=8), TokenPrefix(tokens_min=8, unit=Unit.CHARACTER)),
-        (
-            TopK(k=3, overlap_min=0.5, rank_min=0.5),
-            TopK(k=3, overlap_min=0.5, rank_min=0.5, rank_by=RankBy.SPEARMAN),
-        ),
-        (Cosine(min=1.0), AbsRel(abs=0.0)),
-        (Exact(), Cosine(min=0.5)),
-        (AbsRel(abs=0.1, rel=0.2), AbsRel(abs=0.2, rel=0.1)),
-    ],
-)
-def test_what_cannot_be_ordered_counts_as_looser(one: Rule, other: Rule) -> None:
-    """Other units, another k, another rule: neither direction is a tightening."""
-    assert loosened(one, other)
-
-
-def test_loosening_is_said_in_numbers() -> None:
-    """The field with its new and old bound."""
-    assert loosened(Cosine(min=0.9), Cosine(min=0.99, max_abs=0.1)) == [
-        "min: 0.9 is looser than 0.99",
-        "max_abs: no bound is looser than 0.1",
-    ]
-    assert loosened(Json(ignore=(parse("id"),)), Json()) == ["ignore: 'id' was not ignored before"]
-
-
-@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_tightening_is_a_partial_order(a: float, b: float, c: float, d: float) -> None:
-    """Reflexive; and both ways only for equal bounds."""
-    one, other = AbsRel(abs=a, rel=b), AbsRel(abs=c, rel=d)
-    assert loosened(one, one) == []
-    if not loosened(one, other) and not loosened(other, one):
-        assert (a, b) == (c, d)
