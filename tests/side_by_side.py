@@ -69,8 +69,11 @@ STAGES: Final = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    # A script's background job ignores SIGINT, and its children would, too: they could not be told to stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return run(STAGES, arguments, sys.stdout.buffer)
     except KeyboardInterrupt:  # the second

@@ -115,10 +115,16 @@ def test_one_bad_suite_is_enough(tmp_path: Path, bad: str, counted: str, told: s
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_reaches_every_suite_once(tmp_path: Path, number: signal.Signals) -> None:
-    """Each stops what it has started and says how far it came; no other stage begins; exit 130."""
+    """Each stops what it has started and says how far it came; no other stage begins; exit 130.
+
+    Also where SIGINT was ignored at the start, as in a background job of a script.
+    """
     for_both = suites(tmp_path, one=WAITS, two=WAITS, last=WAITS)
-    program = f"import side_by_side as s; s.STAGES = {[for_both[:2], for_both[2:]]!r}; raise SystemExit(s.main([]))"
-    code = program.replace("Suite(", "s.Suite(")
+    code = (
+        "import signal, side_by_side as s; from side_by_side import Suite; "
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); "
+        f"s.STAGES = {[for_both[:2], for_both[2:]]!r}; raise SystemExit(s.main([]))"
+    )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=TESTS, stdout=subprocess.PIPE, text=True)
     try:
         for name in ("one", "two"):
