@@ -54,7 +54,7 @@ unit: $(VENV)/.fresh
 check: lint types imports unit
 
 test: lint types imports
-	@$(RUN) -m pytest -q -m "not tool" tests/unit tests/integration tests/e2e
+	@$(RUN) tests/side_by_side.py
 
 test-tools: $(VENV)/.fresh
 	@scripts/install-tools

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from integration.server.running import CACHE, MODEL, RunningServer, running
 
-pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.alone, pytest.mark.timeout(900)]
 
 CATALOGUE = {"batch": [1, 4, 8], "length": [16, 32, 64, 128]}
 EVERY_S = 0.05

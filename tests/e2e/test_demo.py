@@ -148,6 +148,7 @@ def until(true: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+@pytest.mark.alone
 def test_good_candidate_is_promoted(stage: Stage) -> None:
     """A healthy candidate takes over all traffic, no client sees a failure, and nothing is left behind."""
     code, result, output = stage.run("good")
@@ -166,6 +167,7 @@ def test_good_candidate_is_promoted(stage: Stage) -> None:
     assert stage.left_behind() == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("scenario", "metric", "rules", "said"),
     [
