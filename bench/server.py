@@ -11,6 +11,7 @@ a tight loop; or a server's answers are not the model's.
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +34,7 @@ def main() -> int:
         print("skipped: needs the weights (locks/weights.txt) and two cores", file=sys.stderr)
         return 0
     os.sched_setaffinity(0, {cores[1]})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # An exception, so that the servers are ended, too.
     with tempfile.TemporaryDirectory() as scratch:
         stage = Stage(frozenset({cores[0]}), options.peers, Path(scratch), folder, options.quick)
         missing = stage.missing()
@@ -61,11 +63,13 @@ def measure(stage: Stage, names: list[str], rounds: int, times: Times) -> Report
     for number in range(rounds):
         alone = ceiling(stage, times, number)
         loops.append(alone.rate)
-        found = {name: play(name, stage, times, number, alone.vectors) for name in rotated(names, number)}
+        found = {name: play(name, stage, times, number, alone) for name in rotated(names, number)}
         played.append({name: found[name] for name in names})
         measured = rotated([name for name in LAYERS if name in names], number)
         layers.append({name: layer(name, stage, times) for name in measured})
-        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+        so_far = Report(played, loops, layers).ratios()
+        told = ", ".join(f"{name} {ratio}" for name, ratio in so_far.items())
+        print(f"round {number + 1} of {rounds}, ours to: {told}", file=sys.stderr)
     return Report(played, loops, layers)
 
 

@@ -19,6 +19,7 @@ from bench.server_work import DIM, MODEL
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_S: Final = 300.0
+QUEUE_SHARE: Final = 0.6
 OURS: Final = "ours"
 OURS_BF16: Final = "ours-bfloat16"
 DOCUMENTED: Final = ("plain", "litserve", "mosec")
@@ -100,11 +101,14 @@ class Running:
 
 
 @contextmanager
-def serving(name: str, stage: Stage, *, layer: bool = False) -> Iterator[Running]:
-    """``layer``: with a model that costs nothing. Raises OSError."""
+def serving(name: str, stage: Stage, *, layer: bool = False, limit_s: float = 1.0) -> Iterator[Running]:
+    """``layer``: with a model that costs nothing. Our queue is bounded by ``limit_s``, the peers' as they come.
+
+    Raises OSError.
+    """
     port, ours = _free_port(), name in (OURS, OURS_BF16)
     if ours:
-        words = ["-m", "server", "--config", str(_config(stage, port, name, layer=layer))]
+        words = ["-m", "server", "--config", str(_config(stage, port, name, limit_s, layer=layer))]
     else:
         words = ["-m", MODULES[name], name, str(port), "-" if layer else str(stage.weights)]
     log = stage.work / f"{name}.log"
@@ -161,7 +165,7 @@ def running(
         process.wait()
 
 
-def _config(stage: Stage, port: int, name: str, *, layer: bool) -> Path:
+def _config(stage: Stage, port: int, name: str, limit_s: float, *, layer: bool) -> Path:
     cache = stage.work / "cache"
     cache.mkdir(mode=0o700, exist_ok=True)
     model = {"name": MODEL, "path": str(stage.weights), "format": "sentence-transformers"}
@@ -181,7 +185,7 @@ def _config(stage: Stage, port: int, name: str, *, layer: bool) -> Path:
         "listen": {"port": port},
         "admin": {"port": 0},
         "cache_dir": str(cache),
-        "queue": {"max_rows": 1024, "max_wait_ms": 600},
+        "queue": {"max_rows": 1024, "max_wait_ms": round(QUEUE_SHARE * limit_s * 1000)},
     }
     path = stage.work / f"{name}.yaml"
     path.write_text(json.dumps(document))  # JSON is YAML.

@@ -11,6 +11,7 @@ from typing import Final
 # Below what our data port accepts, so that nobody is refused for the generator's connections.
 CONNECTIONS: Final = 700
 TICKS: Final = 100
+PAUSE_S: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class Line:
 
 
 async def closed_loop(port: int, requests: Sequence[bytes], *, lines: int, seconds: float) -> Seen:
-    """``lines`` connections kept busy."""
+    """``lines`` connections kept busy; one that is refused pauses before it asks again."""
     seen, began = Seen(), time.perf_counter()
     following = iter(range(1 << 60))
 
@@ -81,6 +82,8 @@ async def closed_loop(port: int, requests: Sequence[bytes], *, lines: int, secon
         while (sent := time.perf_counter()) - began < seconds:
             status, _ = await line.ask(requests[next(following) % len(requests)])
             seen.answers.append((sent - began, status, time.perf_counter() - sent))
+            if status != 200:
+                await asyncio.sleep(PAUSE_S)
         await line.close()
 
     await asyncio.gather(*(busy() for _ in range(lines)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.server_cast import DOCUMENTED, OURS, OURS_BF16, SORTED
-from bench.server_rounds import LIMIT_S, Row
+from bench.server_rounds import LIMIT_SENTENCES, Row
 
 BEST: Final = "best documented"
 LOOP: Final = "tight loop"
@@ -77,7 +77,7 @@ class Report:
     def document(self) -> dict[str, Any]:
         """All of it, as JSON."""
         return {
-            "limit_s": LIMIT_S,
+            "limit_sentences": LIMIT_SENTENCES,
             "ratios": {name: asdict(ratio) for name, ratio in self.ratios().items()},
             "goals": GOALS,
             "floors": FLOORS,
