@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from server.core.types import NotReady
+from server.core.types import Draining
 
 
 class LastCall:
@@ -23,9 +23,9 @@ class LastCall:
 
     @asynccontextmanager
     async def heeded(self) -> AsyncIterator[None]:
-        """Raises NotReady, with the reason, inside a block that is being waited in."""
+        """Raises Draining, with the reason, inside a block that is being waited in."""
         if self._reason is not None:
-            raise NotReady(self._reason)
+            raise Draining(self._reason)
         try:
             async with asyncio.timeout(None) as wait:
                 self._waits.add(wait)
@@ -34,4 +34,4 @@ class LastCall:
                 finally:
                     self._waits.discard(wait)
         except TimeoutError:
-            raise NotReady(self._reason or "server: stopping") from None
+            raise Draining(self._reason or "server: stopping") from None

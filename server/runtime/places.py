@@ -43,7 +43,9 @@ class Places:
         return self._lanes.rows + sum(place.rows for place in self._held)
 
     def price(self, costs: Costs) -> None:
+        """Of a worker that is warm; its pace is not its predecessor's."""
         self._costs = costs
+        self._pace = 1.0
         self._lanes.price(costs)
 
     def part_rows(self, width: int) -> int:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from server.core.catalog import Catalogue
 from server.core.lifecycle import Life
+from server.core.outlook import refusal
 from server.core.parts import cut
 from server.core.types import (
     BadRequest,
     Bucket,
     EngineFacts,
     ModelNotFound,
-    NotReady,
     ShapeNotServed,
     TokenRows,
 )
@@ -66,7 +66,7 @@ class Predictor:
         """The engine's facts, or NotReady with the state's sentence."""
         life, facts = self._life(), self._facts()
         if not life.serves or facts is None:
-            raise NotReady(f"server: {life.state}: {life.detail}")
+            raise refusal(life, self._clock.monotonic())
         return facts
 
     def check_model(self, name: str, *, param: str = "model") -> None:

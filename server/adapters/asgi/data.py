@@ -83,7 +83,7 @@ async def _predict(view: DataView, texts: list[str] | None, tokens: TokenRows | 
 
 
 class _Farewell:
-    """On every answer of the port: the request's id comes back, and while draining the connection is closed.
+    """On every answer of the port: the request's id comes back, and of a server that leaves the connection is closed.
 
     A client that keeps its connection would otherwise send its next request at the moment it is cut.
     """
@@ -98,5 +98,5 @@ class _Farewell:
         for name, value in scope["headers"]:
             if name == b"x-request-id":
                 answer[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
-        if self._life().state is State.DRAINING:
+        if self._life().state in (State.DRAINING, State.FAILED, State.STOPPED):
             answer["connection"] = "close"

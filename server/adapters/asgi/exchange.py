@@ -1,16 +1,15 @@
 """One inference request from arrival to answer: timed, counted and logged, whatever comes of it."""
 
-import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from litestar import Request, Response
 
-from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response
+from server.adapters.asgi.answers import Content, content_response, reason_of, refusal_response, retry_after
 from server.adapters.asgi.incoming import BODY_S, BodyTooSlow, CallerGone, check_head, read_body, unless_gone
 from server.core.admission import deadline_at
-from server.core.types import Bucket, DeadlinePassed, QueueFull
+from server.core.types import Bucket, DeadlinePassed
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
@@ -131,9 +130,7 @@ def _timings(prediction: Prediction, identity: Identity | None, visit: Visit, to
 
 def _told(error: Exception, visit: Visit) -> dict[str, str]:
     """Headers of a refusal: when to come again, how far the request came, and what it met."""
-    told = _compiles(visit, None) if visit.compiles.count else {}
-    if isinstance(error, QueueFull):
-        told["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    told = retry_after(error) | (_compiles(visit, None) if visit.compiles.count else {})
     if isinstance(error, DeadlinePassed):
         told[headers.PHASE] = error.phase
     return told

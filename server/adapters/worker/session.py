@@ -17,7 +17,7 @@ from server.core.acceptance import Acceptance, judge, limit_for
 from server.core.batch import pad_rows
 from server.core.signature import IDS, MASK
 from server.core.types import Bucket, EngineFacts, TokenRows
-from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
+from server.ports.worker import BucketBegan, Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
 
 
 class Session:
@@ -38,6 +38,7 @@ class Session:
         self._record: Record | None = None
         self._engine: Engine
         self._output = ""
+        self._ran = set(start.buckets)
 
     def load(self, model: Model) -> "Probe":
         """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
@@ -55,7 +56,9 @@ class Session:
             raise EngineFailed(
                 f"acceptance: {self._start.device} {self._start.dtype} differs from the CPU in float32: {acceptance}"
             )
-        self._tell(Loaded(self._facts(model, acceptance)))
+        record = self._record
+        expected_s = None if record is None else record.expected_s(str(bucket) for bucket in self._start.buckets)
+        self._tell(Loaded(self._facts(model, acceptance), expected_s))
         if self._compiled:
             lenient = self._start.lenient
             allow_shapes(len(self._start.buckets) if lenient is None else lenient.programs)
@@ -82,7 +85,9 @@ class Session:
         self._tell(Warmed())
 
     def run(self, command: Run) -> WorkerEvent:
-        """One batch."""
+        """One batch. That it must compile is told before: it may take minutes."""
+        if self._compiled and command.bucket not in self._ran:
+            self._tell(BucketBegan(command.bucket))
         built = _Built(self._device)
         began = time.perf_counter()
         try:
@@ -90,6 +95,7 @@ class Session:
         except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
             return RunFailed(command.number, f"{type(error).__name__}: {error}", built.since())
         device_s = time.perf_counter() - began
+        self._ran.add(command.bucket)
         return Finished(command.number, vectors, device_s, built.since())
 
     def _check_precision(self) -> None:

@@ -11,7 +11,7 @@ from server.core.batch import pad_rows
 from server.core.signature import ModelSignature, TensorSpec, embedding
 from server.core.types import Bucket, TokenRows
 from server.core.warmup import StabilityRule
-from server.ports.worker import BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
+from server.ports.worker import BucketBegan, BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
 
 LENGTHS = (4, 8)
 START = Start(
@@ -231,3 +231,23 @@ def test_a_precision_that_the_model_changes_fails_the_start(torch: Any, monkeypa
     monkeypatch.setattr(session_module.torch, "get_float32_matmul_precision", lambda: "medium")
     with pytest.raises(EngineFailed, match=r"matmul_precision: was set to highest .* is medium"):
         warmed(torch, Device())
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_run_that_must_compile_is_told_before(torch: Any, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    """Until its shape ran once; of declared shapes, and without a compiler, there is nothing to tell."""
+    from server.adapters.worker import session as session_module
+
+    monkeypatch.setattr(session_module, "allow_shapes", lambda programs: None)
+    device = Device()
+    device.compile = lambda module: module  # type: ignore[method-assign]  # the model need not be compiled here
+    session, said = warmed(torch, device, replace(lenient(Bucket(2, 8)), compile=compiled))
+    before = len(said)
+    shapes = [Bucket(1, 6), Bucket(1, 8), Bucket(1, 6)]
+    module = session._engine.module
+    session._engine.module = lambda *given: 1 / 0
+    session.run(run(shapes[0]))
+    session._engine.module = module
+    for shape in shapes:
+        session.run(run(shape))
+    assert said[before:] == [BucketBegan(Bucket(1, 6))] * (2 if compiled else 0)
