@@ -99,7 +99,8 @@ class Life:
 
     ``was_ready`` stays True once it is, ``ready_after_s`` is the time to the first ready. ``serves``: whether a request
     is answered, also while draining, for those who have not noticed yet. ``loss`` is the reason of the latest restart.
-    ``stuck_in`` is meaningful while stuck.
+    ``stuck_in`` is meaningful while stuck. ``loaded_at`` is when the latest warm-up began, ``due`` when it should end;
+    None: not known.
     """
 
     since: float
@@ -114,6 +115,8 @@ class Life:
     restarts: int = 0
     loss: str = ""
     stuck_in: State = State.STARTING
+    loaded_at: float = 0.0
+    due: float | None = None
 
     def after(self, event: Event, now: float, *, reason: str = "") -> "Life":
         """The next life. Raises RefusedEvent, which changes nothing."""
@@ -132,10 +135,12 @@ class Life:
             case Event.WARMED:
                 first_s = now - self.since if self.ready_after_s is None else self.ready_after_s
                 return replace(moved, current=None, was_ready=True, ready_after_s=first_s)
+            case Event.LOADED:
+                return replace(moved, loaded_at=now)
             case Event.STALLED:
                 return replace(moved, stuck_in=self.state)
             case Event.LOST:
-                return replace(moved, current=None, warmed=(), restarts=self.restarts + 1, loss=reason)
+                return replace(moved, current=None, warmed=(), restarts=self.restarts + 1, loss=reason, due=None)
             case Event.RECOVERED:
                 return moved
             case _:

@@ -9,11 +9,12 @@ Refusals say whose fault it is:
     ├── QueueFull        load
     ├── DeadlinePassed   load: the caller stopped waiting
     ├── NotReady         ours, for now: warming, or the worker is gone
+    │   └── Draining     ours, for good: another replica answers
     └── Internal         ours
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import prod
 from typing import Literal
 
@@ -108,7 +109,17 @@ class DeadlinePassed(Refused):
 
 
 class NotReady(Refused):
+    """``retry_after_s``: when it should be over; None: not known."""
+
     reason = "not_ready"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Draining(NotReady):
+    reason = "draining"
 
 
 class Internal(Refused):
@@ -218,6 +229,13 @@ class EngineFacts:
     topology: str | None = None
     acceptance: str = ""
     signature: ModelSignature = field(kw_only=True)
+
+
+def differences(before: EngineFacts, after: EngineFacts) -> list[str]:
+    """What the answers of two engines may differ by, field by field; figures of an acceptance vary."""
+    names = [each.name for each in fields(EngineFacts) if each.name != "acceptance"]
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
+    return [f"{name} was {was}, is {found}" for name, was, found in pairs if was != found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,13 +86,16 @@ class ProfileEnd:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Weights are on the device and passed acceptance."""
+    """Weights are on the device and passed acceptance. ``warm_up_s``: what the warm-up took the last time, if known."""
 
     facts: EngineFacts
+    warm_up_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BucketBegan:
+    """This shape has its first calls: in the warm-up, or with a Run of an undeclared shape that must be compiled."""
+
     bucket: Bucket
 
 

@@ -90,7 +90,7 @@ class Batcher:
         self._on_device: _OnDevice | None = None
         self._ticket = 0
         self._runs = 0
-        self._closed: str | None = "not open yet"
+        self._closed: Callable[[], NotReady] | None = lambda: NotReady("server: not open yet")
 
     def running_s(self, now: float) -> float:
         """How long the batch on the device has been there; 0 when the device is idle."""
@@ -128,14 +128,27 @@ class Batcher:
         self._closed = None
         self._pump()
 
-    def close(self, reason: str) -> int:
-        """No further batch; everyone who waits is told that the server cannot answer. How many were told."""
-        self._closed = reason
+    def abandon(self) -> Bucket | None:
+        """The worker died of, or at least with, what is on the device. A new undeclared shape is not tried again: each
+        try could cost one more worker. Which shape that is.
+        """
+        done = self._on_device
+        if done is None or not done.first:
+            return None
+        self._give_up(done.batch.bucket)
+        return done.batch.bucket
+
+    def close(self, reason: str, refusal: Callable[[str], NotReady] = NotReady) -> int:
+        """No further batch; everyone who waits is told that the server cannot answer. How many were told.
+
+        ``refusal`` makes what each is told, and whoever comes later, from the reason.
+        """
+        self._closed = lambda: refusal(reason)
         everyone, self._asked = self._asked, {}
         told = sum(1 for asked in everyone.values() if not asked.future.done())
         for asked in everyone.values():
             self._leaves_behind(asked)
-            _refuse(asked, NotReady(reason))
+            _refuse(asked, refusal(reason))
         self._on_device = None
         self._lanes.clear()
         self._places.tell()
@@ -242,7 +255,7 @@ class Batcher:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise NotReady(self._closed)
+            raise self._closed()
 
     def _check(self, asked: Rows) -> Bucket:
         """Where the request belongs, of one that comes in parts its largest possible part. Raises a Refused."""

@@ -3,7 +3,7 @@
 import asyncio
 from types import TracebackType
 
-from server.core.types import NotReady
+from server.core.types import Draining
 
 
 class LastCall:
@@ -21,12 +21,12 @@ class LastCall:
         return len(self._waits)
 
     def heeded(self, within_s: float) -> "Wait":
-        """Around a wait: raises NotReady, with the reason, when the call comes, and TimeoutError after ``within_s``."""
+        """Around a wait: raises Draining, with the reason, when the call comes, and TimeoutError after ``within_s``."""
         return Wait(self, within_s)
 
-    def refusal(self) -> NotReady | None:
+    def refusal(self) -> Draining | None:
         """For who comes after the call."""
-        return None if self._reason is None else NotReady(self._reason)
+        return None if self._reason is None else Draining(self._reason)
 
     def enter(self, wait: asyncio.Timeout) -> None:
         self._waits.add(wait)

@@ -45,8 +45,10 @@ class Places:
         return self._lanes.rows + self._held_rows
 
     def price(self, costs: Costs) -> None:
+        """Of a worker that is warm; its pace is not its predecessor's."""
         self._catalogue = costs.catalogue
         self._costs = costs
+        self._pace = 1.0
         self._lanes.price(costs)
 
     def part_rows(self, sizes: tuple[int, ...]) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from server.core.catalog import TEXT, Catalogue
 from server.core.lifecycle import Life
+from server.core.outlook import refusal
 from server.core.padding import shortened, stretched
 from server.core.parts import cut
 from server.core.tensors import Rows, TensorRows, Tensors
@@ -13,7 +14,6 @@ from server.core.types import (
     Bucket,
     EngineFacts,
     ModelNotFound,
-    NotReady,
     ShapeNotServed,
     TokenRows,
 )
@@ -77,7 +77,7 @@ class Predictor:
         """The engine's facts, or NotReady with the state's sentence."""
         life, facts = self._life(), self._facts()
         if not life.serves or facts is None:
-            raise NotReady(f"server: {life.state}: {life.detail}")
+            raise refusal(life, self._clock.monotonic())
         return facts
 
     def check_model(self, name: str, *, param: str = "model") -> None:

@@ -5,12 +5,13 @@ Every health answer is read from ``life``, which is a value in memory: a probe n
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from server.core.lifecycle import Event, Life, State
+from server.core.outlook import refusal
 from server.core.restart import RestartRule
-from server.core.types import EngineFacts
+from server.core.types import Bucket, EngineFacts, NotReady, differences
 from server.core.watch import Seen, StuckRule, stalled
 from server.ports.clock import Clock
 from server.ports.telemetry import Log, Telemetry
@@ -73,6 +74,8 @@ class Supervisor:
         self._ready_at: float | None = None
         self._watch: asyncio.Task[None] | None = None
         self._restart: asyncio.Task[None] | None = None
+        self._took_s: float | None = None
+        self._compiling: Bucket | None = None
         self._losses = 0
         self._failed_batches = 0
         self._owes_a_batch = False
@@ -105,14 +108,17 @@ class Supervisor:
             case Profiled():
                 pass  # Nobody waits for this window any more.
             case Finished():
+                self._compiling = None
                 self._failed_batches = 0
                 self._tell_compiles(self._batcher.finished(event), event.compiles)
             case RunFailed():
                 self._run_failed(event)
+            case BucketBegan(bucket) if self.life.ready:
+                self._compiling = bucket
             case _ if self.life.state not in WARMING_UP:
                 pass  # Progress that was on its way when the server began to drain or failed.
-            case Loaded(facts):
-                self._loaded(facts)
+            case Loaded():
+                self._loaded(event)
             case BucketBegan(bucket):
                 self._become(self.life.began(bucket))
             case BucketWarm(timing):
@@ -130,7 +136,14 @@ class Supervisor:
                 self._warmed()
 
     def lost(self, reason: str) -> None:
-        """The worker is gone unasked: nobody is served from this moment, and it is started again while that helps."""
+        """The worker is gone unasked."""
+        bucket = self._batcher.abandon()
+        if bucket is not None:
+            self._log.error("shape_refused", bucket=str(bucket), error=f"worker: {reason}")
+        self._replace(reason)
+
+    def _replace(self, reason: str) -> None:
+        """Nobody is served from this moment, and the worker is started again while that helps."""
         if self.life.state is State.DRAINING:
             self.fail(f"worker: {reason}")
         if self.life.state in (State.FAILED, State.STOPPED) or self._restart is not None:
@@ -141,10 +154,15 @@ class Supervisor:
         self._ready_at = None
         pause_s = self._rules.restart.pause_s(self._losses)
         if pause_s is None:
-            self.fail(f"worker: {reason}; it is not started again after {self._losses - 1} restarts in a row")
+            self.fail(
+                f"worker: {reason}; it is not started again after {self._losses - 1} restarts in a row, "
+                "the limit (restart.limit)"
+            )
             return
         self._step(Event.LOST, f"worker: {reason}")
-        self._batcher.close(f"worker: {reason}; it is being restarted")
+        if self._took_s is not None:
+            self._become(replace(self.life, due=now + pause_s + self._took_s))
+        self._batcher.close(f"worker: {reason}; it is being restarted", self._refusal)
         self._log.error("worker_lost", reason=reason, restart=self.life.restarts, pause_s=pause_s)
         self._restart = asyncio.create_task(self._start_again(pause_s), name="worker-restart")
 
@@ -154,7 +172,7 @@ class Supervisor:
             return
         self._step(Event.FAIL, reason)
         self._end_restart()
-        self._batcher.close(reason)
+        self._batcher.close(reason, self._refusal)
         self._log.error("failed", reason=reason)
 
     def drain(self) -> bool:
@@ -166,7 +184,7 @@ class Supervisor:
 
     def give_up_waiting(self, reason: str) -> int:
         """Who still waits is refused with ``reason``, and so is who comes later. How many were waiting."""
-        return self._batcher.close(reason)
+        return self._batcher.close(reason, self._refusal)
 
     async def stop(self) -> None:
         """Ends the worker."""
@@ -176,7 +194,7 @@ class Supervisor:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self.life.state is not State.STOPPED:
             self._step(Event.STOP)
-        self._batcher.close("server: stopped")
+        self._batcher.close("server: stopped", self._refusal)
         await self._link.kill()
 
     async def _spawn(self) -> None:
@@ -184,6 +202,7 @@ class Supervisor:
         self._spawned = self._heard = self._stepped = self._clock.monotonic()
         self._failed_batches = 0
         self._owes_a_batch = False
+        self._compiling = None
         await self._link.spawn(self._start, self.receive, self.lost)
         if self.life.state is State.STARTING:
             self._step(Event.SPAWNED)
@@ -196,7 +215,10 @@ class Supervisor:
             await self._spawn()
         except OSError as error:
             self._restart = None
-            self.lost(f"could not be started: {error}")
+            self._replace(f"could not be started: {error}")
+        except Exception as error:  # nobody awaits this task: what went wrong must show in the health answers
+            self.fail(f"worker: {type(error).__name__}: {error}")
+            raise
         else:
             self._restart = None
 
@@ -205,11 +227,11 @@ class Supervisor:
             self._restart.cancel()
 
     def _gave_up(self, reason: str) -> None:
-        """What stopped the load or the warm-up stops it again; in service a new process may help."""
-        if self._ready_at is None:
-            self.fail(reason)
+        """What stopped the first load or warm-up stops it again. After it was ready once, a new process may help."""
+        if self.life.was_ready:
+            self._replace(reason)
         else:
-            self.lost(reason)
+            self.fail(reason)
 
     def _look_again(self, event: WorkerEvent) -> None:
         """A stuck worker said something: it goes on where it was, once it owes no batch and is within its limits."""
@@ -222,6 +244,7 @@ class Supervisor:
                 self._batcher.reopen()
 
     def _run_failed(self, event: RunFailed) -> None:
+        self._compiling = None
         self._log.error("batch_failed", number=event.number, error=event.error)
         landed = self._batcher.run_failed(event)
         self._tell_compiles(landed, event.compiles)
@@ -230,7 +253,7 @@ class Supervisor:
             return
         self._failed_batches += 1
         if self._failed_batches >= FAILED_BATCHES_LIMIT:
-            self.lost(f"{self._failed_batches} batches in a row failed, the last one with {event.error}")
+            self._replace(f"{self._failed_batches} batches in a row failed, the last one with {event.error}")
 
     def _tell_compiles(self, landed: Landed | None, compiles: int) -> None:
         if landed is not None and compiles:
@@ -241,22 +264,33 @@ class Supervisor:
                 seconds=round(landed.seconds, 3),
             )
 
-    def _loaded(self, facts: EngineFacts) -> None:
+    def _loaded(self, event: Loaded) -> None:
+        facts = event.facts
+        changed = [] if self.facts is None else differences(self.facts, facts)
+        if changed:
+            self.fail(f"model: {', '.join(changed)}: it changed while it was served, which needs a new server")
+            return
         self.facts = facts
         self._on_facts(facts)
         if self.life.state is State.STARTING:
             self._step(Event.SPAWNED)
         self._step(Event.LOADED)
+        if self.life.due is None and event.warm_up_s is not None:
+            self._become(replace(self.life, due=self._heard + event.warm_up_s))
         self._log.info("loaded", revision=facts.revision, acceptance=facts.acceptance, emulated=facts.emulated)
 
     def _warmed(self) -> None:
         assert self.facts is not None, "the worker reports its facts before it warms"
         self._step(Event.WARMED)
         self._ready_at = self._heard
+        self._took_s = self._heard - self._spawned
         self._batcher.open(
             compiled=self.facts.compiled, exact=not self.facts.signature.takes_tokens, timings=self.life.warmed
         )
         self._log.info("ready", after_s=round(self._heard - self._spawned, 3), summary=self.life.summary)
+
+    def _refusal(self, reason: str) -> NotReady:
+        return refusal(self.life, self._clock.monotonic(), reason)
 
     def _step(self, event: Event, reason: str = "") -> None:
         self._become(self.life.after(event, self._clock.monotonic(), reason=reason))
@@ -279,7 +313,7 @@ class Supervisor:
         """The worker stays as it is: it may come back, and a new process is the orchestrator's to start."""
         self._owes_a_batch = self._batcher.running is not None
         self._step(Event.STALLED, reason)
-        self._batcher.close(reason)
+        self._batcher.close(reason, self._refusal)
         self._log.error("stuck", reason=reason)
 
     def _newly_stalled(self) -> str | None:
@@ -293,6 +327,6 @@ class Supervisor:
             step_s=now - self._stepped,
             bucket=self._batcher.running,
             running_s=self._batcher.running_s(now),
-            compiling=self._batcher.may_compile,
+            compiling=self._compiling is not None,
         )
         return stalled(self.life, seen, self._rules.stuck)

@@ -1,6 +1,7 @@
 """Answers and refusals as responses: the one place that turns a reason into a status, a body and headers."""
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -8,13 +9,13 @@ from typing import Any, Final
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from server.core.types import Refused
+from server.core.types import NotReady, QueueFull, Refused
 from wire import headers as names
 from wire.coding import accepted, encode
 from wire.errors import STATUS, Reason, error_body, is_openai_path
 
 JSON: Final = "application/json"
-# Seconds after which asking again is worth while.
+# Seconds after which asking again is worth while, where nothing is known.
 RETRY_AFTER: Final[dict[Reason, str]] = {Reason.NOT_READY: "5", Reason.DRAINING: "1", Reason.QUEUE_FULL: "1"}
 MAX_BODY: Final = 1024 * 1024
 # Of a sentence that repeats what the caller sent.
@@ -88,6 +89,12 @@ def refusal_answer(
     return Answer(STATUS[reason], error_body(path, reason, message[:MAX_MESSAGE], param=param), JSON, headers)
 
 
+def retry_after(error: Exception) -> dict[str, str]:
+    """The header, where it is known when asking again is worth while."""
+    seconds = error.retry_after_s if isinstance(error, QueueFull | NotReady) else None
+    return {} if seconds is None else {"retry-after": str(max(1, math.ceil(seconds)))}
+
+
 def reason_of(error: Exception) -> tuple[Reason, str, str | None]:
     """Reason, sentence for the caller, and field of whatever a handler raised."""
     if isinstance(error, Refused):
@@ -109,5 +116,5 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     """Litestar's last resort for what no handler caught."""
     reason, message, param = reason_of(error)
     given = (error.headers or {}) if isinstance(error, HTTPException) else {}
-    more = {"allow": given["allow"]} if "allow" in given else {}
+    more = {"allow": given["allow"]} if "allow" in given else retry_after(error)
     return refusal_answer(request.url.path, reason, message, param, more=more).response()

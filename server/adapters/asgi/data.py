@@ -82,7 +82,7 @@ def _litestar(view: DataView) -> Litestar:
 
 
 def _farewell(view: DataView, scope: Scope) -> dict[str, str]:
-    """On every answer of the port: the request's id comes back, and while draining the connection is closed.
+    """On every answer of the port: the request's id comes back, and of a server that leaves the connection is closed.
 
     A client that keeps its connection would otherwise send its next request at the moment it is cut.
     """
@@ -90,7 +90,7 @@ def _farewell(view: DataView, scope: Scope) -> dict[str, str]:
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             said[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
-    if view.life().state is State.DRAINING:
+    if view.life().state in (State.DRAINING, State.FAILED, State.STOPPED):
         said["connection"] = "close"
     return said
 

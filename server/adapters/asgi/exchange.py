@@ -1,18 +1,26 @@
 """One inference request from arrival to answer: timed, counted and logged, whatever comes of it."""
 
-import math
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from server.adapters.asgi.answers import JSON, MAX_BODY, Answer, Content, content_answer, reason_of, refusal_answer
+from server.adapters.asgi.answers import (
+    JSON,
+    MAX_BODY,
+    Answer,
+    Content,
+    content_answer,
+    reason_of,
+    refusal_answer,
+    retry_after,
+)
 from server.adapters.asgi.incoming import BODY_S, Asked, BodyTooSlow, check_head, read_body
 from server.adapters.asgi.leaving import CallerGone
 from server.core.admission import deadline_at
 from server.core.journey import Journey
-from server.core.types import Bucket, DeadlinePassed, QueueFull, Refused
+from server.core.types import Bucket, DeadlinePassed, Refused
 from server.core.visit import Visit
 from server.ports.clock import Clock
 from server.ports.telemetry import AccessLog, Log, Telemetry
@@ -148,9 +156,7 @@ def _timings(prediction: Prediction, identity: str, visit: Visit, total_s: float
 
 def _told(error: Exception, visit: Visit) -> dict[str, str]:
     """Headers of a refusal: when to come again, how far the request came, and what it met."""
-    told = _compiles(visit, None) if visit.compiles.count else {}
-    if isinstance(error, QueueFull):
-        told["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    told = retry_after(error) | (_compiles(visit, None) if visit.compiles.count else {})
     if isinstance(error, DeadlinePassed):
         told[headers.PHASE] = error.phase
     return told

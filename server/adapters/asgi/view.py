@@ -6,6 +6,7 @@ from typing import Final
 
 from server.adapters.asgi.exchange import Exchange
 from server.core.lifecycle import Life
+from server.core.outlook import refusal
 from server.core.types import EngineFacts, ModelNotFound, NotReady
 from server.runtime.predict import Predictor
 from wire.health import Identity
@@ -51,4 +52,4 @@ class DataView:
         return facts.revision[:_VERSION_DIGITS]
 
     def not_ready(self) -> NotReady:
-        return NotReady(f"server: {self.life().state}: {self.life().detail}")
+        return refusal(self.life(), self.exchange.clock.monotonic())

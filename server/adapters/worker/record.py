@@ -41,6 +41,12 @@ class Record:
         before = self._before.get(bucket)
         return None if before is None else before.compiled_s
 
+    def expected_s(self, buckets: Iterable[str]) -> float | None:
+        """What the warm-up of these took the last time; None where one of them was not measured."""
+        reports = [self._before.get(bucket) for bucket in buckets]
+        known = [each.first_s + (each.calls - 1) * each.warm_s for each in reports if each is not None]
+        return sum(known) if len(known) == len(reports) else None
+
     def save(self, timings: Iterable[BucketTiming]) -> None:
         """These, and the earlier ones of buckets that are not declared any more."""
         reports = self._before | {str(timing.bucket): report_of(timing) for timing in timings}

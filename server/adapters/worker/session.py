@@ -20,7 +20,7 @@ from server.core.layout import MAX_BATCH_BYTES, holds, problems, shape_in
 from server.core.signature import TensorSpec
 from server.core.tensors import Array, Raw, Tensors, travels_as
 from server.core.types import Bucket, DeviceMemory, EngineFacts
-from server.ports.worker import Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
+from server.ports.worker import BucketBegan, Finished, Loaded, Run, RunFailed, Start, Warmed, WorkerEvent
 
 # The allocator's statistics cost tens of microseconds, and nobody looks more often.
 MEMORY_S: Final = 1.0
@@ -47,6 +47,7 @@ class Session:
         self._engine: Engine
         # Of the inputs in each bucket; of a lenient server there are no more than its programs.
         self._shapes: dict[Bucket, dict[str, tuple[int, ...]]] = {}
+        self._ran = set(start.buckets)
 
     def load(self, model: Model) -> Probe:
         """The model to the device, its eager output against the CPU's. Raises EngineFailed."""
@@ -64,7 +65,9 @@ class Session:
             raise EngineFailed(
                 f"acceptance: {self._start.device} {self._start.dtype} differs from the CPU in float32: {acceptance}"
             )
-        self._tell(Loaded(self._facts(model, acceptance)))
+        record = self._record
+        expected_s = None if record is None else record.expected_s(str(bucket) for bucket in self._start.buckets)
+        self._tell(Loaded(self._facts(model, acceptance), expected_s))
         if self._compiled:
             lenient = self._start.lenient
             allow_shapes(len(self._start.buckets) if lenient is None else lenient.programs)
@@ -95,7 +98,9 @@ class Session:
         self._tell(Warmed())
 
     def run(self, command: Run) -> WorkerEvent:
-        """One batch."""
+        """One batch. That it must compile is told before: it may take minutes."""
+        if self._compiled and command.bucket not in self._ran:
+            self._tell(BucketBegan(command.bucket))
         built = _Built(self._device)
         began = time.monotonic()
         try:
@@ -103,6 +108,7 @@ class Session:
         except Exception as error:  # whatever torch raises concerns this batch; the device may still be fine
             return RunFailed(command.number, f"{type(error).__name__}: {error}", built.since())
         ended = time.monotonic()
+        self._ran.add(command.bucket)
         self._look_at_memory(ended)
         return Finished(command.number, outputs, ended - began, built.since(), began)
 

@@ -87,7 +87,7 @@ def test_who_is_in_its_body_at_the_end_of_the_drain_is_answered(start_server: St
             server.process.send_signal(signal.SIGTERM)
             answer = everything(slow)
         assert answer.startswith(b"HTTP/1.1 503")
-        for part in (b"retry-after:", b"connection: close", b'"code":"not_ready"', b"server: stopping"):
+        for part in (b"retry-after:", b"connection: close", b'"code":"draining"', b"server: stopping"):
             assert part in answer
         assert server.process.wait(30) == 1
         (line,) = [event for event in server.events() if event["event"] == "drain_limit"]

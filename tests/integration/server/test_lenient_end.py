@@ -57,9 +57,9 @@ def test_who_waits_for_a_compile_that_does_not_end_is_told(
             answers = [each.result(60) for each in asked]
         for answer in answers:
             assert answer.status_code == 503, answer.text
-            assert answer.json()["error"]["code"] == "not_ready"
+            assert answer.json()["error"]["code"] == "draining"
             assert reason in answer.json()["error"]["message"]
             assert (answer.headers["x-canary-compiles"], answer.headers["x-canary-compiled"]) == ("1", "1x16")
         assert (server.process.wait(30) if ends is drain else server.end()) == code
         lines = [json.loads(each) for each in server.access_log.read_text().splitlines()]
-        assert [(line["status"], line["reason"], line["compiles"]) for line in lines] == [(503, "not_ready", 1)] * 2
+        assert [(line["status"], line["reason"], line["compiles"]) for line in lines] == [(503, "draining", 1)] * 2

@@ -80,7 +80,7 @@ class FakeLink:
     """A worker that says what the test makes it say. ``refuses`` makes the start fail."""
 
     def __init__(self) -> None:
-        self.refuses: OSError | None = None
+        self.refuses: Exception | None = None
         self.receive: Callable[[WorkerEvent], None] = lambda event: None
         self.lost: Callable[[str], None] = lambda reason: None
         self.runs: list[Run] = []

@@ -5,6 +5,7 @@ from array import array
 from types import SimpleNamespace
 
 import pytest
+from fakes.embeddings import embeddings
 
 from server.core.catalog import Catalogue
 from server.core.journey import Journey, Shared
@@ -19,15 +20,15 @@ def test_members_of_a_batch_note_the_same_batch(fakes: SimpleNamespace) -> None:
 
     async def scenario() -> None:
         batcher = Batcher(Catalogue((1, 4), (4,)), 8, lambda run: None, fakes.clock, fakes.telemetry)
-        batcher.open(dim=1, compiled=True)
+        batcher.open(compiled=True)
         visits = [Visit(100.0), Visit(100.0, journey=Journey()), Visit(100.0, journey=Journey()), Visit(100.0)]
         asked = [asyncio.create_task(batcher.answer(TokenRows([[1, 2]]), visit)) for visit in visits]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         fakes.clock.now = 101.0
-        batcher.finished(Finished(1, array("f", [1]).tobytes(), 0.5, 0))
+        batcher.finished(Finished(1, embeddings(array("f", [1]).tobytes(), 1), 0.5, 0))
         fakes.clock.now = 103.0
-        batcher.finished(Finished(2, array("f", [1] * 4).tobytes(), 1.0, 2, began=101.5))
+        batcher.finished(Finished(2, embeddings(array("f", [1] * 4).tobytes(), 1), 1.0, 2, began=101.5))
         await asyncio.gather(*asked)
         shared = Shared(2, Bucket(4, 4), requests=3, rows=3, padding=1 - 6 / 16)
         for visit in visits[1:3]:
@@ -45,7 +46,7 @@ def test_who_never_reaches_the_device_is_still_in_its_queue(fakes: SimpleNamespa
 
     async def scenario() -> None:
         batcher = Batcher(Catalogue((1,), (4,)), 8, lambda run: None, fakes.clock, fakes.telemetry)
-        batcher.open(dim=1, compiled=True)
+        batcher.open(compiled=True)
         visit = Visit(100.0, journey=Journey())
         asked = [asyncio.create_task(batcher.answer(TokenRows([[1]]), each)) for each in (Visit(100.0), visit)]
         await asyncio.sleep(0)

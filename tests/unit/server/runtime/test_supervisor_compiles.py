@@ -36,6 +36,9 @@ class Bench:
     async def ready(self, facts: EngineFacts) -> None:
         """With the declared buckets warm, and none else."""
         await self.supervisor.start()
+        self.warm(facts)
+
+    def warm(self, facts: EngineFacts) -> None:
         self.fakes.link.receive(Loaded(facts))
         for bucket in DECLARED:
             self.fakes.link.receive(BucketBegan(bucket))
@@ -80,6 +83,7 @@ def test_the_first_batch_of_a_shape_has_the_time_of_a_warm_up_step(bench: Bench,
     async def scenario() -> None:
         await bench.ready(facts)
         asked = await bench.ask(8)
+        bench.fakes.link.receive(BucketBegan(Bucket(1, 8)))
         bench.fakes.clock.now += 299.0
         await bench.watched()
         assert bench.supervisor.life.ready
@@ -99,6 +103,7 @@ def test_the_first_batch_of_a_shape_has_no_more_than_that(
     async def scenario() -> None:
         await bench.ready(facts)
         asked = await bench.ask(8)
+        bench.fakes.link.receive(BucketBegan(Bucket(1, 8)))
         bench.fakes.clock.now += 601.0
         if beats:
             bench.fakes.link.receive(Beat())
@@ -113,17 +118,22 @@ def test_the_first_batch_of_a_shape_has_no_more_than_that(
 @pytest.mark.parametrize(
     ("beats", "waited", "reason"), [(True, 61.0, "on the device for 61 s"), (False, 31.0, "nothing heard for 31 s")]
 )
+@pytest.mark.parametrize("failed", [False, True])
 def test_the_second_batch_of_a_shape_has_the_ordinary_time(
-    bench: Bench, facts: EngineFacts, beats: bool, waited: float, reason: str
+    bench: Bench, facts: EngineFacts, beats: bool, waited: float, reason: str, failed: bool
 ) -> None:
-    """Its program is there: who is silent now is stuck."""
+    """Its program is there: who is silent now is stuck. So has the one after a compile that failed."""
 
     async def scenario() -> None:
         await bench.ready(facts)
         first = await bench.ask(8)
-        bench.finish(compiles=1)
-        await first
-        second = await bench.ask(8)
+        bench.fakes.link.receive(BucketBegan(Bucket(1, 8)))
+        if failed:
+            bench.fail()
+        else:
+            bench.finish(compiles=1)
+        await asyncio.gather(first, return_exceptions=True)
+        second = await bench.ask(4 if failed else 8)
         bench.fakes.clock.now += waited
         if beats:
             bench.fakes.link.receive(Beat())
@@ -138,13 +148,13 @@ def test_the_second_batch_of_a_shape_has_the_ordinary_time(
 @pytest.mark.parametrize(
     ("beats", "waited", "reason"), [(True, 61.0, "on the device for 61 s"), (False, 31.0, "nothing heard for 31 s")]
 )
-def test_an_engine_that_does_not_compile_has_the_ordinary_time_for_every_shape(
+def test_a_worker_that_does_not_say_that_it_compiles_has_the_ordinary_time_for_every_shape(
     bench: Bench, facts: EngineFacts, beats: bool, waited: float, reason: str
 ) -> None:
-    """Nothing is built for a new shape: who is silent is stuck."""
+    """Stopped before it could, or of an engine that does not compile: who is silent is stuck."""
 
     async def scenario() -> None:
-        await bench.ready(replace(facts, compiled=False))
+        await bench.ready(facts)
         asked = await bench.ask(8)
         bench.fakes.clock.now += waited
         if beats:
@@ -226,6 +236,30 @@ def test_a_worker_that_is_lost_while_it_compiles_is_told_with_the_shape(bench: B
             with pytest.raises(NotReady, match="signal 9"):
                 await each
             assert visit.compiles == Compiles(1, (Bucket(1, 8),))
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_an_undeclared_shape_that_the_worker_dies_of_is_not_tried_again(bench: Bench, facts: EngineFacts) -> None:
+    """It would cost a worker each time; what was declared is served by the next one."""
+
+    async def scenario() -> None:
+        await bench.ready(facts)
+        asked = [await bench.ask(8)]
+        asked.append(asyncio.create_task(bench.batcher.answer(TokenRows([[1] * 8]), Visit(100.0))))
+        await asyncio.sleep(0)
+        bench.fakes.link.lost("the process ended with signal 9")
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in refused] == [NotReady, ShapeNotServed]
+        bench.warm(facts)
+        with pytest.raises(ShapeNotServed, match="shape 1x8: this shape failed on this device"):
+            await bench.batcher.answer(TokenRows([[1] * 8]), Visit(100.0))
+        declared = await bench.ask(4)
+        bench.finish()
+        await declared
+        lines = [fields for event, fields in bench.fakes.log.events if event == "shape_refused"]
+        assert lines == [{"bucket": "1x8", "error": "worker: the process ended with signal 9"}]
         await bench.supervisor.stop()
 
     asyncio.run(scenario())

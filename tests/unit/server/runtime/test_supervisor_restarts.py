@@ -1,6 +1,7 @@
 """A worker that is lost is started again, warms again, and not for ever."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from fakes.embeddings import embeddings
 from server.core.catalog import Catalogue
 from server.core.lifecycle import State
 from server.core.restart import RestartRule
-from server.core.types import Bucket, BucketTiming, EngineFacts, NotReady, TokenRows
+from server.core.types import Bucket, BucketTiming, Draining, EngineFacts, NotReady, TokenRows
 from server.core.visit import Visit
 from server.ports.worker import BucketBegan, BucketWarm, Failed, Finished, Loaded, RunFailed, Start, Warmed
 from server.runtime.batcher import Batcher
@@ -87,7 +88,9 @@ def test_losses_in_a_row_have_an_end(fakes: SimpleNamespace, start: Start, facts
             await bench.until(State.LOADING)
         assert bench.supervisor.life.live is steady
         if not steady:
-            assert bench.supervisor.life.detail == f"worker: {GONE}; it is not started again after 2 restarts in a row"
+            assert bench.supervisor.life.detail == (
+                f"worker: {GONE}; it is not started again after 2 restarts in a row, the limit (restart.limit)"
+            )
         await bench.supervisor.stop()
 
     asyncio.run(scenario())
@@ -143,6 +146,90 @@ def test_what_a_worker_gives_up_for_is_the_end_before_ready_only(
         fakes.link.lost("the process ended with exit code 1")
         assert bench.supervisor.life.state is (State.STARTING if in_service else State.FAILED)
         assert "device halted" in bench.supervisor.life.detail
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_what_a_new_worker_gives_up_for_is_a_loss(fakes: SimpleNamespace, start: Start, facts: EngineFacts) -> None:
+    """The same model was ready before: the device may still be held by the worker that is gone. It has an end, too."""
+
+    async def scenario() -> None:
+        bench = Bench(fakes, start)
+        await bench.supervisor.start()
+        bench.warm(facts)
+        fakes.link.lost(GONE)
+        await bench.until(State.LOADING)
+        fakes.link.receive(Failed("device: in use by another process"))
+        fakes.link.lost("the process ended with exit code 1")
+        assert bench.supervisor.life.state is State.STARTING
+        await bench.until(State.LOADING)
+        fakes.link.receive(Failed("device: in use by another process"))
+        assert bench.supervisor.life.state is State.FAILED
+        assert "in use by another process; it is not started again" in bench.supervisor.life.detail
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_new_worker_that_loads_something_else_ends_the_server(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts
+) -> None:
+    """The files were changed under a running server: its identity is promised, and its tokenizer is the old one."""
+
+    async def scenario() -> None:
+        bench = Bench(fakes, start)
+        await bench.supervisor.start()
+        bench.warm(facts)
+        fakes.link.lost(GONE)
+        await bench.until(State.LOADING)
+        fakes.link.receive(Loaded(replace(facts, revision="other", acceptance="another figure")))
+        assert bench.supervisor.life.state is State.FAILED
+        assert "revision was rev, is other" in bench.supervisor.life.detail
+        assert "acceptance" not in bench.supervisor.life.detail
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_restart_that_breaks_shows_in_the_health_answers(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts
+) -> None:
+    """Nobody awaits it."""
+
+    async def scenario() -> None:
+        bench = Bench(fakes, start)
+        await bench.supervisor.start()
+        bench.warm(facts)
+        fakes.link.refuses = RuntimeError("no loop")
+        fakes.link.lost(GONE)
+        await bench.until(State.FAILED)
+        assert "RuntimeError: no loop" in bench.supervisor.life.detail
+        await bench.supervisor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_says_when_the_new_worker_should_be_ready(
+    fakes: SimpleNamespace, start: Start, facts: EngineFacts
+) -> None:
+    """After the pause and what the first worker took; a server that leaves says that, and a second."""
+
+    async def scenario() -> None:
+        bench = Bench(fakes, start)
+        await bench.supervisor.start()
+        fakes.clock.now += 10.0
+        bench.warm(facts)
+        fakes.link.lost(GONE)
+        asked = asyncio.create_task(bench.batcher.answer(TokenRows([[1]]), Visit(100.0)))
+        refused = (await asyncio.gather(asked, return_exceptions=True))[0]
+        assert (type(refused), refused.retry_after_s) == (NotReady, pytest.approx(10.001))
+        await bench.until(State.LOADING)
+        bench.warm(facts)
+        bench.supervisor.drain()
+        bench.supervisor.give_up_waiting("server: stopping")
+        with pytest.raises(Draining, match="server: stopping"):
+            await bench.batcher.answer(TokenRows([[1]]), Visit(100.0))
         await bench.supervisor.stop()
 
     asyncio.run(scenario())

@@ -3,8 +3,10 @@
 import asyncio
 import gzip
 import json
+from typing import Any
 
 import pytest
+from litestar import Request
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
 from server.adapters.asgi.answers import (
@@ -12,6 +14,7 @@ from server.adapters.asgi.answers import (
     MAX_MESSAGE,
     MIN_CODED,
     Content,
+    answer_error,
     content_answer,
     reason_of,
     refusal_answer,
@@ -19,6 +22,7 @@ from server.adapters.asgi.answers import (
 from server.core.types import (
     BadRequest,
     DeadlinePassed,
+    Draining,
     Internal,
     ModelNotFound,
     NotReady,
@@ -38,6 +42,7 @@ from wire.errors import Reason
         (QueueFull("x"), Reason.QUEUE_FULL, 429),
         (DeadlinePassed("x"), Reason.DEADLINE, 504),
         (NotReady("x"), Reason.NOT_READY, 503),
+        (Draining("x"), Reason.DRAINING, 503),
         (Internal("x"), Reason.INTERNAL, 500),
         (NotFoundException(), Reason.ROUTE_NOT_FOUND, 404),
         (MethodNotAllowedException(), Reason.METHOD_NOT_ALLOWED, 405),
@@ -81,6 +86,23 @@ def test_other_paths_get_the_oip_shape() -> None:
 def test_asking_again_is_suggested_where_it_helps(reason: Reason, header: str | None) -> None:
     """Retry-After in seconds."""
     assert refusal_answer("/v1/embeddings", reason, "x").headers.get("retry-after") == header
+
+
+@pytest.mark.parametrize(
+    ("error", "header"),
+    [
+        (NotReady("x", retry_after_s=12.1), "13"),
+        (NotReady("x", retry_after_s=0.0), "1"),
+        (NotReady("x"), "5"),
+        (Draining("x"), "1"),
+        (QueueFull("x", retry_after_s=2.0), "2"),
+        (BadRequest("x"), None),
+    ],
+)
+def test_where_more_is_known_of_the_time_it_is_told(error: Exception, header: str | None) -> None:
+    """On every route of the port."""
+    scope: Any = {"type": "http", "path": "/v2/models/m/ready", "headers": [], "query_string": b""}
+    assert answer_error(Request(scope), error).headers.get("retry-after") == header
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from server.core.padding import pad_rows
 from server.core.signature import MASK, ModelSignature, TensorSpec, embedding
 from server.core.types import Bucket, DeviceMemory, TokenRows
 from server.core.warmup import StabilityRule
-from server.ports.worker import BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
+from server.ports.worker import BucketBegan, BucketWarm, Finished, Lenient, Run, RunFailed, Start, Warmed, WorkerEvent
 
 LENGTHS = (4, 8)
 START = Start(
@@ -249,3 +249,23 @@ def test_memory_is_looked_at_after_a_batch_and_not_after_each(torch: Any) -> Non
     session._memory_due = 0.0
     session.run(run(Bucket(1, 4)))
     assert session.memory == DeviceMemory(2, 9)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_run_that_must_compile_is_told_before(torch: Any, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    """Until its shape ran once; of declared shapes, and without a compiler, there is nothing to tell."""
+    from server.adapters.worker import session as session_module
+
+    monkeypatch.setattr(session_module, "allow_shapes", lambda programs: None)
+    device = Device()
+    device.compile = lambda module: module  # type: ignore[method-assign]  # the model need not be compiled here
+    session, said = warmed(torch, device, replace(lenient(Bucket(2, 8)), compile=compiled))
+    before = len(said)
+    shapes = [Bucket(1, 6), Bucket(1, 8), Bucket(1, 6)]
+    module = session._engine.module
+    session._engine.module = lambda *given: 1 / 0
+    session.run(run(shapes[0]))
+    session._engine.module = module
+    for shape in shapes:
+        session.run(run(shape))
+    assert said[before:] == [BucketBegan(Bucket(1, 6))] * (2 if compiled else 0)

@@ -180,6 +180,14 @@ def test_a_later_start_knows_what_compiling_took(monkeypatch: pytest.MonkeyPatch
     assert record(tmp_path, "other").compiled_s(str(BUCKETS[0])) is None
 
 
+def test_a_later_start_knows_what_the_warm_up_may_take(tmp_path: Path) -> None:
+    """First and steady calls of the last one, where every declared bucket was in it."""
+    first, second = map(str, BUCKETS)
+    record(tmp_path).save([timing(BUCKETS[0], 8.0, "compiled", 8.0)])
+    assert record(tmp_path).expected_s([first]) == pytest.approx(8.2)
+    assert record(tmp_path).expected_s([first, second]) is None
+
+
 def test_a_record_that_is_broken_or_cannot_be_written_costs_its_figures_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
