@@ -105,6 +105,11 @@ class Batcher:
         return None if self._on_device is None else self._on_device.batch.bucket
 
     @property
+    def running_number(self) -> int | None:
+        """Of the batch on the device."""
+        return None if self._on_device is None else self._on_device.number
+
+    @property
     def may_compile(self) -> bool:
         """Whether the batch on the device may be compiling: its shape has not run yet, and the engine compiles."""
         return self._compiled and self._on_device is not None and self._on_device.first

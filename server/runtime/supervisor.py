@@ -77,7 +77,7 @@ class Supervisor:
         self._compiling: Bucket | None = None
         self._losses = 0
         self._failed_batches = 0
-        self._owes_a_batch = False
+        self._owed: int | None = None
         self.life = Life(since=self._heard, buckets=len(start.buckets))
         self.facts: EngineFacts | None = None
 
@@ -197,7 +197,7 @@ class Supervisor:
         """Raises OSError."""
         self._spawned = self._heard = self._stepped = self._clock.monotonic()
         self._failed_batches = 0
-        self._owes_a_batch = False
+        self._owed = None
         self._compiling = None
         await self._link.spawn(self._start, self.receive, self.lost)
         if self.life.state is State.STARTING:
@@ -231,9 +231,9 @@ class Supervisor:
 
     def _look_again(self, event: WorkerEvent) -> None:
         """A stuck worker said something: it goes on where it was, once it owes no batch and is within its limits."""
-        if isinstance(event, Finished | RunFailed):
-            self._owes_a_batch = False
-        if not self._owes_a_batch and self._stalled() is None:
+        if isinstance(event, Finished | RunFailed) and event.number == self._owed:
+            self._owed = None
+        if self._owed is None and self._stalled() is None:
             self._step(Event.RECOVERED)
             self._log.info("recovered", state=str(self.life.state))
             if self.life.ready:
@@ -305,7 +305,7 @@ class Supervisor:
 
     def _stick(self, reason: str) -> None:
         """The worker stays as it is: it may come back, and a new process is the orchestrator's to start."""
-        self._owes_a_batch = self._batcher.running is not None
+        self._owed = self._batcher.running_number
         self._step(Event.STALLED, reason)
         self._batcher.close(reason, self._refusal)
         self._log.error("stuck", reason=reason)

@@ -98,5 +98,5 @@ class _Farewell:
         for name, value in scope["headers"]:
             if name == b"x-request-id":
                 answer[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
-        if self._life().state in (State.DRAINING, State.FAILED, State.STOPPED):
+        if self._life().leaving or self._life().state is State.FAILED:
             answer["connection"] = "close"
