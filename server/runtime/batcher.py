@@ -132,13 +132,13 @@ class Batcher:
         self._pump()
 
     def abandon(self) -> Bucket | None:
-        """The worker died of, or at least with, what is on the device. A new undeclared shape is not tried again: each
-        try could cost one more worker. Which shape that is.
+        """Before ``close``: the worker died of, or at least with, what is on the device. An undeclared shape that had
+        not run yet is not tried again, since each try could cost one more worker. Which shape that is.
         """
         done = self._on_device
         if done is None or not done.first:
             return None
-        self._give_up(done.batch.bucket)
+        self._lanes.refuse(done.batch.bucket)
         return done.batch.bucket
 
     def close(self, reason: str, refusal: Callable[[str], NotReady] = NotReady) -> int:
