@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.server_cast import DOCUMENTED, OURS, OURS_BF16, SORTED, Stage
 from bench.server_report import Report, write_between
-from bench.server_rounds import Row, Times, ceiling, layer, play
+from bench.server_rounds import Ceiling, Row, Times, ceiling, layer, play
 from bench.server_work import weights
 
 LAYERS: Final = (OURS, *DOCUMENTED)
@@ -58,11 +58,11 @@ def main() -> int:
 def measure(stage: Stage, names: list[str], rounds: int, times: Times) -> Report:
     """Raises OSError when a server does not start."""
     played: list[dict[str, Row]] = []
-    loops: list[float] = []
+    loops: list[Ceiling] = []
     layers: list[dict[str, float]] = []
     for number in range(rounds):
         alone = ceiling(stage, times, number)
-        loops.append(alone.rate)
+        loops.append(alone)
         found = {name: play(name, stage, times, number, alone) for name in rotated(names, number)}
         played.append({name: found[name] for name in names})
         measured = rotated([name for name in LAYERS if name in names], number)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.server_cast import DOCUMENTED, OURS, OURS_BF16, SORTED
-from bench.server_rounds import LIMIT_SENTENCES, Row
+from bench.server_rounds import LIMIT_SENTENCES, Ceiling, Row
 
 BEST: Final = "best documented"
 LOOP: Final = "tight loop"
@@ -39,15 +39,17 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``loops`` are the tight loop's rates, ``layers`` the layer's CPU seconds a request; one a round."""
+    """``loops`` are the tight loops, ``layers`` the layer's CPU seconds a request; one a round."""
 
     rounds: Rounds
-    loops: Sequence[float]
+    loops: Sequence[Ceiling]
     layers: Sequence[Mapping[str, float]]
 
     def ratios(self) -> dict[str, Spread]:
         """Our throughput in relation to others', of those that were measured."""
-        found = {LOOP: Spread.of(each[OURS].rate / loop for each, loop in zip(self.rounds, self.loops, strict=True))}
+        found = {
+            LOOP: Spread.of(each[OURS].rate / loop.rate for each, loop in zip(self.rounds, self.loops, strict=True))
+        }
         documented = [name for name in DOCUMENTED if name in self.rounds[0]]
         if documented:
             found[BEST] = Spread.of(
@@ -84,7 +86,7 @@ class Report:
             "below": self.below(),
             "wrong": self.wrong(),
             "rounds": [{name: asdict(row) for name, row in each.items()} for each in self.rounds],
-            "tight_loops": list(self.loops),
+            "tight_loops": [{"rate": loop.rate, "cpu_s": loop.cpu_s} for loop in self.loops],
             "layers": [dict(each) for each in self.layers],
         }
 
@@ -95,9 +97,9 @@ class Report:
             "|---|---:|---:|---:|",
             *(f"| {name} | {ratio} | {GOALS[name]} | {FLOORS[name]} |" for name, ratio in self.ratios().items()),
             "",
-            "| server | throughput / tight loop | p99 ms, connections | goodput at 2x | refused at 2x: p50, p99 ms "
-            "| normal after s | smallest cosine | layer's CPU / Mosec's |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|",
+            "| server | throughput / tight loop | the same by CPU time | p99 ms, connections | goodput at 2x "
+            "| refused at 2x: p50, p99 ms | normal after s | smallest cosine | layer's CPU / Mosec's |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
             *(self._line(name) for name in self.rounds[0]),
         ]
         return "\n".join(lines)
@@ -108,7 +110,10 @@ class Report:
         def middle(of: Callable[[Row], float]) -> float:
             return statistics.median(map(of, rows))
 
-        share = Spread.of(row.rate / loop for row, loop in zip(rows, self.loops, strict=True))
+        share = Spread.of(row.rate / loop.rate for row, loop in zip(rows, self.loops, strict=True))
+        cpu = Spread.of(
+            loop.cpu_s / row.cpu_s if row.cpu_s else 0.0 for row, loop in zip(rows, self.loops, strict=True)
+        )
         busy = f"{middle(lambda row: row.p99_s) * 1000:.0f}, {middle(lambda row: row.lines):.0f}"
         usual, worst = middle(lambda row: row.refused_p50_s) * 1000, middle(lambda row: row.refused_p99_s) * 1000
         refused = f"{usual:.1f}, {worst:.0f}"
@@ -116,7 +121,7 @@ class Report:
         late = len(rows) - len(back)
         normal = f"not in {late} of {len(rows)}" if late else f"{statistics.median(back):.1f}"
         return (
-            f"| {name} | {share} | {busy} | {Spread.of(row.goodput for row in rows)} "
+            f"| {name} | {share} | {cpu} | {busy} | {Spread.of(row.goodput for row in rows)} "
             f"| {refused if any(row.refusals for row in rows) else 'none'} | {normal} "
             f"| {min(row.cosine for row in rows):.5f} | {self._layer(name)} |"
         )

@@ -33,7 +33,8 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One server in one round. ``rate``: answers a second with ``lines`` connections, ``p99_s`` of them.
+    """One server in one round. ``rate``: answers a second with ``lines`` connections, ``p99_s`` of them, ``cpu_s`` that
+    one took in all processes.
 
     At twice that rate: ``goodput`` is the share of ``rate`` that was answered in time, ``refusals`` how many were
     refused and ``refused_*_s`` how soon, ``back_s`` when it was normal again (None: not while it was watched).
@@ -43,6 +44,7 @@ class Row:
     rate: float
     lines: int = LINES[0]
     p99_s: float = 0.0
+    cpu_s: float = 0.0
     goodput: float = 0.0
     refusals: int = 0
     refused_p50_s: float = 0.0
@@ -53,9 +55,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The model alone: sentences a second, and the vectors of the round's first ones."""
+    """The model alone: sentences a second, CPU seconds of one, and the vectors of the round's first ones."""
 
     rate: float
+    cpu_s: float
     vectors: list[list[float]]
 
     @property
@@ -75,7 +78,7 @@ async def _phases(running: Running, times: Times, number: int, alone: Ceiling) -
     limit_s = alone.limit_s
     least = await _cosine(running, requests[: len(alone.vectors)], alone.vectors)
     await closed_loop(port, requests, lines=LINES[0], seconds=times.phase / 4)
-    lines, busy = await _busy(port, requests, times, limit_s)
+    lines, busy, cpu = await _busy(running, requests, times, limit_s)
     rate = max(1, busy.good(limit_s)) / busy.seconds
     half = await open_loop(port, requests, rates=[(rate / 2, times.phase)], seed=number)
     seen = await open_loop(port, requests, rates=[(rate * 2, times.phase), (rate / 2, times.after)], seed=number + 1)
@@ -85,6 +88,7 @@ async def _phases(running: Running, times: Times, number: int, alone: Ceiling) -
         rate=rate,
         lines=lines,
         p99_s=busy.percentile(0.99),
+        cpu_s=cpu,
         goodput=double.good(limit_s) / double.seconds / rate,
         refusals=refusals,
         refused_p50_s=double.percentile(0.5, *REFUSALS) if refusals else 0.0,
@@ -94,13 +98,15 @@ async def _phases(running: Running, times: Times, number: int, alone: Ceiling) -
     )
 
 
-async def _busy(port: int, requests: Sequence[bytes], times: Times, limit_s: float) -> tuple[int, Seen]:
-    """With the most connections that keep the p99 inside the limit, or with the fewest."""
-    for lines in LINES[:-1]:
-        seen = await closed_loop(port, requests, lines=lines, seconds=times.phase)
-        if seen.percentile(0.99) <= limit_s:
-            return lines, seen
-    return LINES[-1], await closed_loop(port, requests, lines=LINES[-1], seconds=times.phase)
+async def _busy(running: Running, requests: Sequence[bytes], times: Times, limit_s: float) -> tuple[int, Seen, float]:
+    """With the most connections that keep the p99 inside the limit, or with the fewest; and the CPU of an answer."""
+    for lines in LINES:
+        before = cpu_s(running.group)
+        seen = await closed_loop(running.port, requests, lines=lines, seconds=times.phase)
+        cpu = (cpu_s(running.group) - before) / max(1, seen.good())
+        if seen.percentile(0.99) <= limit_s or lines == LINES[-1]:
+            return lines, seen, cpu
+    raise AssertionError("the last number of lines is taken as it is")
 
 
 async def _cosine(running: Running, requests: Sequence[bytes], reference: Sequence[Sequence[float]]) -> float:
@@ -150,4 +156,4 @@ def ceiling(stage: Stage, times: Times, number: int) -> Ceiling:
         process.wait()
     found: dict[str, Any] = json.loads(log.read_text().splitlines()[-1])
     assert len(found["vectors"]) == CHECKED
-    return Ceiling(found["rate"], found["vectors"])
+    return Ceiling(found["rate"], found["cpu_s"], found["vectors"])

@@ -59,12 +59,13 @@ class Catalogue:
     exclude: tuple[Exclusion, ...] = ()
     exact: bool = False
     # Computed once, since every request and every batch asks for its bucket: the sizes that there are of each
-    # dimension, and for each combination of them (by position) the smallest bucket that holds it.
+    # dimension, for each combination of them (by position) the smallest bucket that holds it, and what was asked.
     _axes: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     _smallest: dict[tuple[int, ...], Bucket] = field(init=False, repr=False, compare=False)
     _buckets: tuple[Bucket, ...] = field(init=False, repr=False, compare=False)
     _programs: int = field(init=False, repr=False, compare=False)
     _most: tuple[int, int] = field(init=False, repr=False, compare=False)
+    _asked: dict[tuple[int, ...], Bucket] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         declared = (self.batches, self.lengths, *self.more)
@@ -171,10 +172,15 @@ class Catalogue:
 
     def fit(self, rows: int, *sizes: int) -> Bucket | ShapeNotServed:
         """The bucket with the fewest cells for ``rows`` inputs of at most these sizes, or why there is none."""
-        where = tuple([bisect_left(axis, need) for axis, need in zip(self._axes, (rows, *sizes), strict=True)])
-        found = self._smallest.get(where)
-        if found is None or (self.exact and found.sizes != sizes):
-            return self._outside(self._request(rows, sizes))
+        asked = (rows, *sizes)
+        found = self._asked.get(asked)
+        if found is None:
+            where = tuple(bisect_left(axis, need) for axis, need in zip(self._axes, asked, strict=True))
+            found = self._smallest.get(where)
+            if found is None or (self.exact and found.sizes != sizes):
+                return self._outside(self._request(rows, sizes))
+            if len(self._asked) < MAX_COMBINATIONS:
+                self._asked[asked] = found
         return found
 
     def refuse_rows(self, rows: int) -> ShapeNotServed | None:

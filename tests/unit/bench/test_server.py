@@ -9,7 +9,7 @@ import pytest
 from bench.server import rotated
 from bench.server_load import Seen, closed_loop, open_loop, post
 from bench.server_report import BEGIN, END, Report, write_between
-from bench.server_rounds import Row, back_to_normal, cosine
+from bench.server_rounds import Ceiling, Row, back_to_normal, cosine
 from bench.server_work import sentences
 
 
@@ -18,7 +18,7 @@ def row(rate: float, **more: Any) -> Row:
 
 
 def report(*rounds: dict[str, Row], loops: list[float], layers: list[dict[str, float]] | None = None) -> Report:
-    return Report(rounds, loops, layers or [])
+    return Report(rounds, [Ceiling(rate, 0.004, []) for rate in loops], layers or [])
 
 
 def test_ratios_are_formed_within_a_round() -> None:
@@ -49,11 +49,13 @@ def test_other_answers_are_a_fault() -> None:
 
 def test_the_table_says_who_refused_and_who_did_not_come_back() -> None:
     """The layer's CPU in relation to Mosec's."""
-    ours = row(200, p99_s=0.1, goodput=0.95, refusals=50, refused_p50_s=0.001, refused_p99_s=0.004, back_s=0.5)
+    ours = row(
+        200, cpu_s=0.005, p99_s=0.1, goodput=0.95, refusals=50, refused_p50_s=0.001, refused_p99_s=0.004, back_s=0.5
+    )
     mosec = row(100, p99_s=0.1, goodput=0.2)
     text = report({"ours": ours, "mosec": mosec}, loops=[250.0], layers=[{"ours": 1e-4, "mosec": 4e-4}]).markdown()
-    wanted = "| ours | 0.80 (0.80-0.80) | 100, 64 | 0.95 (0.95-0.95) | 1.0, 4 | 0.5 | 1.00000 | 0.25 (0.25-0.25) |"
-    assert wanted in text
+    assert "| ours | 0.80 (0.80-0.80) | 0.80 (0.80-0.80) | 100, 64 | 0.95 (0.95-0.95) | 1.0, 4 | 0.5 |" in text
+    assert "| 0.5 | 1.00000 | 0.25 (0.25-0.25) |" in text
     assert "| 0.20 (0.20-0.20) | none | not in 1 of 1 | 1.00000 | 1.00 (1.00-1.00) |" in text
 
 

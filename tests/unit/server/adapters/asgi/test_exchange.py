@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from fakes.embeddings import embeddings
 
 from server.adapters.asgi.data import DataApp
@@ -88,12 +89,18 @@ class Port:
     rows: "asyncio.Queue[int]"
     clients: list[asyncio.StreamWriter] = field(default_factory=list)
 
-    async def post(self, body: bytes, *headers: bytes, length: int | None = None) -> asyncio.StreamReader:
+    async def post(
+        self,
+        body: bytes,
+        *headers: bytes,
+        length: int | None = None,
+        line: bytes = b"POST /v1/embeddings HTTP/1.1",
+    ) -> asyncio.StreamReader:
         """Sends a request on a connection of its own, and returns where its answer comes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
         self.clients.append(writer)
         lines = [
-            b"POST /v1/embeddings HTTP/1.1",
+            line,
             b"host: x",
             b"content-type: application/json",
             b"content-length: %d" % (len(body) if length is None else length),
@@ -339,5 +346,39 @@ def test_deep_nesting_is_the_callers_fault() -> None:
         reader = await port.post(b'{"model":"m","input":' + b"[" * 100_000)
         assert await status(reader) == 400
         assert port.noted.errors == []
+
+    with_port(scenario)
+
+
+@pytest.mark.parametrize("path", [b"/v1/embeddings", b"/v1/embeddings/", b"/v1/%65mbeddings"])
+def test_every_spelling_of_a_path_is_answered_alike(path: bytes) -> None:
+    """With Litestar between or without: the vector, the phases, and the request's id."""
+
+    async def scenario(port: Port) -> None:
+        body = json.dumps({"model": "m", "input": [[1]]}).encode()
+        reader = await port.post(body, b"x-request-id: 7", line=b"POST " + path + b" HTTP/1.1")
+        await port.device_answers()
+        code, headers = await port.answer(reader)
+        assert (code, headers["content-type"], headers["x-request-id"]) == (200, "application/json", "7")
+        assert headers["x-canary-bucket"] == "1x4"
+
+    with_port(scenario)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"GET /v1/embeddings HTTP/1.1", 405),
+        (b"OPTIONS /v1/embeddings HTTP/1.1", 204),
+        (b"POST /v2/models//infer HTTP/1.1", 405),
+        (b"POST /v2/models/m/versions/v/w/infer HTTP/1.1", 404),
+        (b"POST /v2/models/other/infer HTTP/1.1", 404),
+    ],
+)
+def test_what_is_no_inference_call_is_answered_by_the_rules_of_routes(line: bytes, code: int) -> None:
+    """Another method, and paths that have no route."""
+
+    async def scenario(port: Port) -> None:
+        assert await status(await port.post(b"{}", line=line)) == code
 
     with_port(scenario)
