@@ -200,7 +200,7 @@ def test_broken_weights_fail_with_their_path(start_server: Start, tmp_path: Path
             (copy / item.name).symlink_to(item)
     (copy / "model.safetensors").write_bytes(b"not weights at all")
     with start_server(model={**base, "path": str(copy)}) as server:
-        assert "model.safetensors does not load" in server.wait_state("failed", "ready")["detail"]
+        assert "model.safetensors is no readable safetensors file" in server.wait_state("failed", "ready")["detail"]
 
 
 def test_a_catalogue_longer_than_the_model_fails_with_both_numbers(start_server: Start) -> None:
