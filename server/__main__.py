@@ -1,6 +1,7 @@
 """Command ``canary-server``: checks what it can before it imports anything heavy, then serves. ``plan``: does not."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import get_args
@@ -46,10 +47,16 @@ def main(arguments: list[str] | None = None) -> int:
         from server.smoke import run as smoke
 
         return smoke(settings, given.out, emulator_allowed=emulator_allowed())
+    signal.signal(signal.SIGTERM, _leave)
     # Web framework and event loop are imported after the checks: a refusal takes a moment.
     from server.main import run
 
     return run(settings, emulator_allowed=emulator_allowed())
+
+
+def _leave(number: int, frame: object) -> None:
+    """Before the server has its own handlers; without any, the first process of a container does not end."""
+    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ def _loopback(host: str) -> str:
 def _in_a_folder(path: Path) -> Path:
     if not path.parent.is_dir():
         raise ValueError(f"allowed is a file in an existing folder, {path.parent} is none")
+    if path.is_dir():
+        raise ValueError("allowed is a file, not a folder")
     return path
 
 

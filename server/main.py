@@ -56,19 +56,21 @@ ADMIN_CONNECTIONS = 64
 
 
 def run(settings: Settings, *, emulator_allowed: bool) -> int:
-    """Serves until a signal. 0: drained; 1: the server had failed, or a port could not be opened, or the drain cut off
-    requests or lost the worker.
+    """Serves until a signal. 0: drained; 1: the server had failed, a port or file could not be opened, or the drain
+    cut off requests or lost the worker.
     """
     run_id = secrets.token_hex(6)
     log = JsonLog(SystemClock().wall, run_id)
     log.know(model=settings.model.name, device=settings.device, dtype=settings.dtype)
     log.take_over()
-    try:
-        data = bind(settings.listen.host, settings.listen.port)
-        admin = bind(settings.admin.host, settings.admin.port)
-    except OSError as error:
-        log.error("port", detail=f"listen or admin: cannot be opened: {error}")
-        return 1
+    opened = []
+    for field, section in (("listen", settings.listen), ("admin", settings.admin)):
+        try:
+            opened.append(bind(section.host, section.port))
+        except OSError as error:
+            log.error("port", detail=f"{field}: got {section.host}:{section.port}, cannot be opened: {error}")
+            return 1
+    data, admin = opened
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(Server(settings, run_id, log, data, admin, emulator_allowed=emulator_allowed).serve())
 
@@ -186,7 +188,11 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _on_signal, stop, hurry)
-        self._access_log.open()
+        try:
+            self._access_log.open()
+        except OSError as error:
+            self._log.error("access_log", detail=f"access_log: cannot be opened: {error}")
+            return 1
         # Parsing holds the interpreter's lock for tens of milliseconds: before anybody asks, not while they do.
         unusable = self._load_tokenizer()
         # What is there by now stays; the collector need not go through it again and again.
@@ -195,7 +201,11 @@ class Server:
         listening = [await self._data.start(), await self._admin.start()]
         ports = Ports(data=self._data.port, admin=self._admin.port, pid=os.getpid())
         if self._settings.ports_file is not None:
-            write_ports(self._settings.ports_file, ports)
+            try:
+                write_ports(self._settings.ports_file, ports)
+            except OSError as error:
+                self._log.error("ports_file", detail=f"ports_file: cannot be written: {error}")
+                return 1
         self._log.info("listening", data=ports.data, admin=ports.admin, pid=ports.pid, device=self._settings.device)
         loading = asyncio.create_task(self._load(unusable), name="load")
         stopped = asyncio.create_task(stop.wait(), name="stop")

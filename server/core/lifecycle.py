@@ -99,7 +99,8 @@ class Life:
 
     ``was_ready`` stays True once it is, ``ready_after_s`` is the time to the first ready. ``serves``: whether a request
     is answered, also while draining, for those who have not noticed yet. ``loss`` is the reason of the latest restart.
-    ``stuck_in`` is meaningful while stuck. ``loaded_at`` is when the latest warm-up began, ``due`` when it should end;
+    ``stuck_in`` is meaningful while stuck. ``leaving`` is True from the drain on, also
+    when it fails then. ``loaded_at`` is when the latest warm-up began, ``due`` when it should end;
     None: not known.
     """
 
@@ -115,6 +116,7 @@ class Life:
     restarts: int = 0
     loss: str = ""
     stuck_in: State = State.STARTING
+    leaving: bool = False
     loaded_at: float = 0.0
     due: float | None = None
 
@@ -130,6 +132,7 @@ class Life:
             state=following,
             serves=following is State.READY or (self.serves and following is State.DRAINING),
             reason=reason or self.reason,
+            leaving=self.leaving or event in (Event.DRAIN, Event.STOP),
         )
         match event:
             case Event.WARMED:

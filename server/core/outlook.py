@@ -12,7 +12,7 @@ LONGEST_S: Final = 60.0
 def refusal(life: Life, now: float, reason: str = "") -> NotReady:
     """``reason`` stands in place of the state's own sentence."""
     sentence = reason or f"server: {life.state}: {life.detail}"
-    if life.state in (State.DRAINING, State.STOPPED):
+    if life.leaving:
         return Draining(sentence)
     left_s = ready_in_s(life, now)
     return NotReady(sentence, retry_after_s=None if left_s is None else min(left_s, LONGEST_S))

@@ -106,6 +106,11 @@ class Batcher:
         return None if self._on_device is None else self._on_device.batch.bucket
 
     @property
+    def running_number(self) -> int | None:
+        """Of the batch on the device."""
+        return None if self._on_device is None else self._on_device.number
+
+    @property
     def may_compile(self) -> bool:
         """Whether the batch on the device may be compiling: its shape has not run yet, and the engine compiles."""
         return self._compiled and self._on_device is not None and self._on_device.first
@@ -129,13 +134,13 @@ class Batcher:
         self._pump()
 
     def abandon(self) -> Bucket | None:
-        """The worker died of, or at least with, what is on the device. A new undeclared shape is not tried again: each
-        try could cost one more worker. Which shape that is.
+        """Before ``close``: the worker died of, or at least with, what is on the device. An undeclared shape that had
+        not run yet is not tried again, since each try could cost one more worker. Which shape that is.
         """
         done = self._on_device
         if done is None or not done.first:
             return None
-        self._give_up(done.batch.bucket)
+        self._lanes.refuse(done.batch.bucket)
         return done.batch.bucket
 
     def close(self, reason: str, refusal: Callable[[str], NotReady] = NotReady) -> int:

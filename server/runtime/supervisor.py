@@ -11,8 +11,8 @@ from typing import Final
 from server.core.lifecycle import Event, Life, State
 from server.core.outlook import refusal
 from server.core.restart import RestartRule
-from server.core.types import Bucket, EngineFacts, NotReady, differences
-from server.core.watch import Seen, StuckRule, stalled
+from server.core.types import EngineFacts, NotReady, differences
+from server.core.watch import StuckRule
 from server.ports.clock import Clock
 from server.ports.telemetry import Log, Telemetry
 from server.ports.worker import (
@@ -30,6 +30,7 @@ from server.ports.worker import (
     WorkerLink,
 )
 from server.runtime.batcher import Batcher, Landed
+from server.runtime.heard import Heard
 
 WATCH_S = 1.0
 # After a stall of this process a timer may run before the words that wait in the socket are read.
@@ -70,16 +71,14 @@ class Supervisor:
         self._log = log
         self._on_facts = on_facts
         self._rules = rules
-        self._spawned = self._heard = self._stepped = clock.monotonic()
+        self._heard = Heard(clock, batcher, rules.stuck)
         self._ready_at: float | None = None
         self._watch: asyncio.Task[None] | None = None
         self._restart: asyncio.Task[None] | None = None
         self._took_s: float | None = None
-        self._compiling: Bucket | None = None
         self._losses = 0
         self._failed_batches = 0
-        self._owes_a_batch = False
-        self.life = Life(since=self._heard, buckets=len(start.buckets))
+        self.life = Life(since=self._heard.spawned, buckets=len(start.buckets))
         self.facts: EngineFacts | None = None
 
     async def start(self) -> None:
@@ -93,14 +92,12 @@ class Supervisor:
 
     def receive(self, event: WorkerEvent) -> None:
         """One word from the worker."""
-        self._heard = self._clock.monotonic()
+        self._heard.word(event)
         if isinstance(event, Failed):
             self._gave_up(event.reason)
             return
-        if isinstance(event, Loaded | BucketBegan | BucketWarm | Warmed):
-            self._stepped = self._heard
         if self.life.state is State.STUCK:
-            self._look_again(event)
+            self._look_again()
         match event:
             case Beat(memory):
                 if memory is not None:
@@ -108,15 +105,12 @@ class Supervisor:
             case Profiled():
                 pass  # Nobody waits for this window any more.
             case Finished():
-                self._compiling = None
                 self._failed_batches = 0
                 self._tell_compiles(self._batcher.finished(event), event.compiles)
             case RunFailed():
                 self._run_failed(event)
-            case BucketBegan(bucket) if self.life.ready:
-                self._compiling = bucket
             case _ if self.life.state not in WARMING_UP:
-                pass  # Progress that was on its way when the server began to drain or failed.
+                pass  # A compile in service, or progress that was on its way when the server began to drain or failed.
             case Loaded():
                 self._loaded(event)
             case BucketBegan(bucket):
@@ -199,10 +193,8 @@ class Supervisor:
 
     async def _spawn(self) -> None:
         """Raises OSError."""
-        self._spawned = self._heard = self._stepped = self._clock.monotonic()
+        self._heard.anew()
         self._failed_batches = 0
-        self._owes_a_batch = False
-        self._compiling = None
         await self._link.spawn(self._start, self.receive, self.lost)
         if self.life.state is State.STARTING:
             self._step(Event.SPAWNED)
@@ -233,18 +225,15 @@ class Supervisor:
         else:
             self.fail(reason)
 
-    def _look_again(self, event: WorkerEvent) -> None:
-        """A stuck worker said something: it goes on where it was, once it owes no batch and is within its limits."""
-        if isinstance(event, Finished | RunFailed):
-            self._owes_a_batch = False
-        if not self._owes_a_batch and self._stalled() is None:
+    def _look_again(self) -> None:
+        """A stuck worker said something: it may go on where it was."""
+        if self._heard.goes_on(self.life):
             self._step(Event.RECOVERED)
             self._log.info("recovered", state=str(self.life.state))
             if self.life.ready:
                 self._batcher.reopen()
 
     def _run_failed(self, event: RunFailed) -> None:
-        self._compiling = None
         self._log.error("batch_failed", number=event.number, error=event.error)
         landed = self._batcher.run_failed(event)
         self._tell_compiles(landed, event.compiles)
@@ -276,18 +265,18 @@ class Supervisor:
             self._step(Event.SPAWNED)
         self._step(Event.LOADED)
         if self.life.due is None and event.warm_up_s is not None:
-            self._become(replace(self.life, due=self._heard + event.warm_up_s))
+            self._become(replace(self.life, due=self._heard.at + event.warm_up_s))
         self._log.info("loaded", revision=facts.revision, acceptance=facts.acceptance, emulated=facts.emulated)
 
     def _warmed(self) -> None:
         assert self.facts is not None, "the worker reports its facts before it warms"
         self._step(Event.WARMED)
-        self._ready_at = self._heard
-        self._took_s = self._heard - self._spawned
+        self._ready_at = self._heard.at
+        self._took_s = self._heard.at - self._heard.spawned
         self._batcher.open(
             compiled=self.facts.compiled, exact=not self.facts.signature.takes_tokens, timings=self.life.warmed
         )
-        self._log.info("ready", after_s=round(self._heard - self._spawned, 3), summary=self.life.summary)
+        self._log.info("ready", after_s=round(self._took_s, 3), summary=self.life.summary)
 
     def _refusal(self, reason: str) -> NotReady:
         return refusal(self.life, self._clock.monotonic(), reason)
@@ -311,22 +300,10 @@ class Supervisor:
 
     def _stick(self, reason: str) -> None:
         """The worker stays as it is: it may come back, and a new process is the orchestrator's to start."""
-        self._owes_a_batch = self._batcher.running is not None
+        self._heard.owes()
         self._step(Event.STALLED, reason)
         self._batcher.close(reason, self._refusal)
         self._log.error("stuck", reason=reason)
 
     def _newly_stalled(self) -> str | None:
-        return None if self.life.state is State.STUCK else self._stalled()
-
-    def _stalled(self) -> str | None:
-        """Why the worker counts as stuck, if it does."""
-        now = self._clock.monotonic()
-        seen = Seen(
-            silent_s=now - self._heard,
-            step_s=now - self._stepped,
-            bucket=self._batcher.running,
-            running_s=self._batcher.running_s(now),
-            compiling=self._compiling is not None,
-        )
-        return stalled(self.life, seen, self._rules.stuck)
+        return None if self.life.state is State.STUCK else self._heard.stalled(self.life)

@@ -90,7 +90,8 @@ def _farewell(view: DataView, scope: Scope) -> dict[str, str]:
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             said[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
-    if view.life().state in (State.DRAINING, State.FAILED, State.STOPPED):
+    life = view.life()
+    if life.leaving or life.state is State.FAILED:
         said["connection"] = "close"
     return said
 

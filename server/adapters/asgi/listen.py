@@ -150,7 +150,10 @@ def accepted_by_the_kernel(listening: socket.socket) -> list[socket.socket]:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A TCP socket on ``host``; port 0 lets the system choose. Raises OSError."""
+    """A TCP socket that listens on ``host``; port 0 lets the system choose. Raises OSError.
+
+    Until it listens, others may bind the same port.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -158,6 +161,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen(BACKLOG)
     except OSError:
         bound.close()
         raise

@@ -78,7 +78,7 @@ def test_a_cut_off_weights_file_fails_with_its_path(start_server: Start, tmp_pat
     weights.write_bytes(weights.read_bytes()[:-1000])
     with start_server(model=model) as server:
         health = server.wait_state("failed", "ready")
-        assert "model.safetensors is no readable safetensors file" in health["detail"]
+        assert f"{weights} is no readable safetensors file" in health["detail"]
         assert health["restarts"] == 0
         assert server.end() == 1
 
@@ -144,7 +144,7 @@ def test_a_cache_that_the_worker_cannot_use_fails_with_its_path(start_server: St
     cache = tmp_path / "cache"
     with start_server(model=tiny_model(tmp_path), cache_dir=str(cache)) as server:
         server.wait_state("ready")
-        (folder,) = cache.glob("cpu-*")
+        (folder,) = [each for each in cache.iterdir() if each.name != "digests"]
         assert server.end() == 0
     (tmp_path / "ports.json").unlink()
     folder.rename(tmp_path / "moved")

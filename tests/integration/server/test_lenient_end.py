@@ -27,11 +27,14 @@ def drain(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "reason", "code"),
-    [(lose_the_worker, "signal 9", 0), (drain, "server: stopping, the time to finish has passed", 1)],
+    ("ends", "kind", "reason", "code"),
+    [
+        (lose_the_worker, "not_ready", "signal 9", 0),
+        (drain, "draining", "server: stopping, the time to finish has passed", 1),
+    ],
 )
 def test_who_waits_for_a_compile_that_does_not_end_is_told(
-    start_server: Callable[..., Any], ends: Callable[[RunningServer], None], reason: str, code: int
+    start_server: Callable[..., Any], ends: Callable[[RunningServer], None], kind: str, reason: str, code: int
 ) -> None:
     """Culprit and victim get 503 in the protocol's shape with the compile, and a line each.
 
@@ -57,9 +60,9 @@ def test_who_waits_for_a_compile_that_does_not_end_is_told(
             answers = [each.result(60) for each in asked]
         for answer in answers:
             assert answer.status_code == 503, answer.text
-            assert answer.json()["error"]["code"] == "draining"
+            assert answer.json()["error"]["code"] == kind
             assert reason in answer.json()["error"]["message"]
             assert (answer.headers["x-canary-compiles"], answer.headers["x-canary-compiled"]) == ("1", "1x16")
         assert (server.process.wait(30) if ends is drain else server.end()) == code
         lines = [json.loads(each) for each in server.access_log.read_text().splitlines()]
-        assert [(line["status"], line["reason"], line["compiles"]) for line in lines] == [(503, "draining", 1)] * 2
+        assert [(line["status"], line["reason"], line["compiles"]) for line in lines] == [(503, kind, 1)] * 2

@@ -257,4 +257,4 @@ def test_a_port_that_is_taken_is_an_error_of_the_start(tmp_path: Path, cpu_serve
     taken = cpu_server.data.base_url.port
     code, stderr, _ = refused(tmp_path, listen={"port": taken})
     assert code == 1
-    assert "Address already in use" in stderr
+    assert f"listen: got 127.0.0.1:{taken}, cannot be opened: [Errno 98] Address already in use" in stderr

@@ -43,6 +43,11 @@ def test_a_server_that_leaves_says_so_whatever_it_was(event: Event) -> None:
     assert type(refusal(warming(1).after(event, 20.0), 20.0)) is Draining
 
 
+def test_a_server_that_fails_while_it_leaves_leaves() -> None:
+    left = warming(1).after(Event.DRAIN, 20.0).after(Event.FAIL, 20.0, reason="worker: gone")
+    assert type(refusal(left, 20.0)) is Draining
+
+
 @pytest.mark.parametrize("event", [Event.FAIL, Event.STALLED])
 def test_of_a_failed_or_stuck_server_nothing_is_known(event: Event) -> None:
     told = refusal(warming(1, due=99.0).after(event, 20.0, reason="device: halted"), 20.0)
