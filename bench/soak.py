@@ -10,27 +10,22 @@ import argparse
 import asyncio
 import collections
 import json
-import os
-import signal
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from bench.server_cast import running
-from bench.server_work import MODEL, weights
+from bench.own_server import Server, started
+from bench.server_work import weights
 from bench.soak_questions import TOLERANCE, Pool, Question, Vectors, Wrong, check, vectors
 
 BATCHES: Final = (1, 2, 4)
 LENGTHS: Final = (8, 16, 32)
 LINES: Final = 8
-START_S: Final = 300.0
 GROWTH_BYTES: Final = 48 * 1024 * 1024
 """Of the front and of the worker, from the first tenth on: what an allocator takes for itself, far below a leak that
 would matter."""
@@ -71,40 +66,6 @@ class Report:
                 found.append(f"{name}: {value}")
         found += [f"{name} grew by {by >> 20} MiB" for name, by in self.grown.items() if by > GROWTH_BYTES]
         return found
-
-
-class Server:
-    """A server process that listens, and what can be seen of it."""
-
-    def __init__(self, ports: dict[str, int]) -> None:
-        self.port, self._admin, self.pid = ports["data"], ports["admin"], ports["pid"]
-
-    def get(self, path: str) -> bytes:
-        """Of the admin port, whatever the status is."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}{path}", timeout=30) as answer:
-                content: bytes = answer.read()
-        except urllib.error.HTTPError as refused:
-            content = refused.read()
-        return content
-
-    def health(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.get("/livez"))
-        return found
-
-    def metrics(self, name: str) -> dict[str, float]:
-        """By the value of their one label, or under nothing."""
-        found = {}
-        for line in self.get("/metrics").decode().splitlines():
-            key, _, value = line.rpartition(" ")
-            if key == name or key.startswith(name + "{"):
-                found[key.partition('="')[2].rstrip('"}')] = float(value)
-        return found
-
-    def memory(self) -> dict[str, int]:
-        """Resident bytes of front and worker."""
-        (worker,) = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return {"front": _resident(self.pid), "worker": _resident(int(worker))}
 
 
 class Caller:
@@ -165,22 +126,9 @@ def one_layer(folder: Path, to: Path) -> Path:
 
 def play(folder: Path, work: Path, *, device: str, requests: int, cache: Path) -> Report:
     """Starts a server of ``folder`` in ``work``, asks, and ends it."""
-    config, log = _config(folder, work, device, cache), work / "server.log"
-    more = {"CANARY_ALLOW_EMULATOR": "1"} if device == "tpu-emulator" else {}
-    command = [sys.executable, "-m", "server", "--config", str(config)]
-    with running(command, os.sched_getaffinity(0), log, more) as process:
-        end = time.monotonic() + START_S
-        ports = work / "ports.json"
-        while not ports.exists():
-            _check_start(process.poll() is None, end, log)
-            time.sleep(0.05)
-        server = Server(json.loads(ports.read_text()))
-        while (health := server.health())["state"] != "ready":
-            _check_start(health["state"] != "failed" and process.poll() is None, end, log)
-            time.sleep(0.05)
+    with started(folder, work, device=device, batch=BATCHES, length=LENGTHS, cache=cache) as server:
         report = asyncio.run(_ask(server, Pool(BATCHES, LENGTHS), requests))
-        process.send_signal(signal.SIGTERM)
-        report.code = process.wait(60)
+        report.code = server.end()
     return report
 
 
@@ -267,37 +215,6 @@ async def _waiting(server: Server) -> int:
             break
         await asyncio.sleep(0.05)
     return waiting
-
-
-def _check_start(alive: bool, end: float, log: Path) -> None:
-    if not alive or time.monotonic() > end:
-        raise OSError(f"the server did not get ready: {log.read_text()[-2000:]}")
-
-
-def _resident(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"process {pid} has no VmRSS")
-
-
-def _config(folder: Path, work: Path, device: str, cache: Path) -> Path:
-    path = work / "server.yaml"
-    document = {
-        "apiVersion": "canary/v1",
-        "kind": "Server",
-        "model": {"name": MODEL, "path": str(folder), "format": "sentence-transformers"},
-        "device": device,
-        "catalogue": {"batch": list(BATCHES), "length": list(LENGTHS)},
-        "listen": {"port": 0},
-        "admin": {"port": 0},
-        "cache_dir": str(cache),
-        "ports_file": str(work / "ports.json"),
-        "queue": {"max_rows": 256, "max_wait_ms": 600_000},
-        "drain": {"delay_s": 0.2},
-    }
-    path.write_text(json.dumps(document))  # JSON is YAML.
-    return path
 
 
 def main() -> int:

@@ -202,4 +202,4 @@ def check(question: Question, headers: dict[str, str], body: bytes, known: Vecto
 
 
 def _coded(body: bytes, kinds: frozenset[str]) -> tuple[bytes, dict[str, str]]:
-    return (gzip.compress(body, 1), {"content-encoding": "gzip"}) if "gzip" in kinds else (body, {})
+    return (gzip.compress(body, 1, mtime=0), {"content-encoding": "gzip"}) if "gzip" in kinds else (body, {})

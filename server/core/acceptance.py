@@ -6,7 +6,7 @@ products to bfloat16 at precision ``medium`` (one pass), so that case takes the 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,14 +22,17 @@ NEAR_BFLOAT16 = 2e-2
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """``passed`` with the numbers behind it."""
+    """``passed`` with the numbers behind it, or the ``problem`` for which there are none."""
 
     passed: bool
     min_cosine: float
     max_abs: float
     limit: float
+    problem: str = ""
 
     def __str__(self) -> str:
+        if self.problem:
+            return self.problem
         sign = ">=" if self.passed else "<"
         return f"cosine {self.min_cosine:.6f} {sign} {self.limit} (max difference {self.max_abs:.2e})"
 
@@ -48,10 +51,12 @@ def judge(reference: Array, output: Array, limit: float) -> Acceptance:
     bfloat16, where the nearest of two that are as good as equal may be either.
     """
     if len(output) == 0 or reference.shape[1:] != output.shape[1:] or len(reference) not in (1, len(output)):
-        return Acceptance(False, -1.0, math.inf, limit)
+        return _incomparable(limit, f"shape {list(output.shape)}, on the CPU {list(reference.shape)}")
     left, right = (rows.astype(np.float64).reshape(len(rows), -1) for rows in (reference, output))
+    if not np.isfinite(left).all():
+        return _incomparable(limit, "not finite on the CPU itself: look at the weights")
     if not np.isfinite(right).all():
-        return Acceptance(False, -1.0, math.inf, limit)
+        return _incomparable(limit, "NaN or infinity, finite on the CPU")
     gaps = np.abs(left - right)
     max_abs = float(gaps.max(initial=0.0))
     if not np.issubdtype(output.dtype, np.floating):
@@ -68,7 +73,11 @@ def judge(reference: Array, output: Array, limit: float) -> Acceptance:
 def worst(judged: Sequence[Acceptance]) -> Acceptance:
     """All of them in one: the smallest cosine, the largest difference."""
     smallest = min(judged, key=lambda each: (each.passed, each.min_cosine))
-    return Acceptance(smallest.passed, smallest.min_cosine, max(each.max_abs for each in judged), smallest.limit)
+    return replace(smallest, max_abs=max(each.max_abs for each in judged))
+
+
+def _incomparable(limit: float, problem: str) -> Acceptance:
+    return Acceptance(False, -1.0, math.inf, limit, problem)
 
 
 def _cosines(left: Array, right: Array) -> Array:

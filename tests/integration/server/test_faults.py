@@ -4,12 +4,16 @@ import os
 import resource
 import signal
 import stat
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from integration.server.running import RunningServer, tiny_model
+from safetensors.numpy import load_file, save_file
 
 Start = Callable[..., Any]
 
@@ -77,6 +81,62 @@ def test_a_cut_off_weights_file_fails_with_its_path(start_server: Start, tmp_pat
         assert f"{weights} is no readable safetensors file" in health["detail"]
         assert health["restarts"] == 0
         assert server.end() == 1
+
+
+def test_weights_that_are_no_numbers_are_not_served(start_server: Start, tmp_path: Path) -> None:
+    """One NaN is enough, wherever it is; the file itself is whole."""
+    model = tiny_model(tmp_path)
+    file = Path(model["path"]) / "model.safetensors"
+    weights = load_file(file)
+    weights["encoder.layer.0.output.dense.bias"][3] = np.nan
+    save_file(weights, file)
+    with start_server(model=model) as server:
+        health = server.wait_state("failed", "ready")
+        assert health["state"] == "failed"
+        assert "not finite on the CPU itself" in health["detail"]
+        assert server.embed("a").status_code == 503
+        assert server.end() == 1
+
+
+def test_a_worker_that_is_killed_at_work_costs_who_waits_a_503(start_server: Start, tmp_path: Path) -> None:
+    """With the advice to come again, and nobody anything else; then the new worker answers."""
+    with start_server(model=tiny_model(tmp_path), restart={"back_off_s": 0.05}) as server:
+        server.wait_state("ready")
+        pid = worker_pid(server)
+        # A stopped worker holds whoever asks, so that there are some when it dies.
+        os.kill(pid, signal.SIGSTOP)
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            waiting = [pool.submit(server.embed, [f"text {number}"] * 3) for number in range(8)]
+            while server.metric("canary_server_queue_rows") == 0:
+                time.sleep(0.02)
+            os.kill(pid, signal.SIGKILL)
+            answers = [each.result() for each in waiting]
+        assert {answer.status_code for answer in answers} == {503}
+        assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
+        assert server.wait_state("ready", "failed")["restarts"] == 1
+        assert server.embed("a").status_code == 200
+        assert server.metric("canary_server_queue_rows") == 0
+        assert server.end() == 0
+
+
+@pytest.mark.emulator
+def test_a_server_that_compiles_leaves_at_once(start_server: Start, tmp_path: Path) -> None:
+    """In mid-warm-up: exit code 0, no worker is left, and the cache is good for a next start."""
+    given = {
+        "emulator": True, "device": "tpu-emulator", "model": tiny_model(tmp_path),
+        "catalogue": {"batch": [1], "length": [8, 16]}, "cache_dir": str(tmp_path / "cache"),
+        "drain": {"delay_s": 300, "limit_s": 300},
+    }  # fmt: skip
+    with start_server(**given) as server:
+        server.wait_state("warming")
+        pid = worker_pid(server)
+        assert server.end() == 0
+        assert not Path(f"/proc/{pid}").exists()
+    (tmp_path / "ports.json").unlink()
+    with start_server(**given) as server:
+        health = server.wait_state("ready", "failed")
+        assert health["state"] == "ready", health["detail"]
+        assert server.embed("a").status_code == 200
 
 
 def test_a_cache_that_the_worker_cannot_use_fails_with_its_path(start_server: Start, tmp_path: Path) -> None:

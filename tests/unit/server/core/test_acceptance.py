@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from server.core.acceptance import judge, limit_for
+from server.core.acceptance import judge, limit_for, worst
 from server.core.tensors import Array
 from server.core.types import DtypeName, MatmulPrecision
 
@@ -62,3 +62,19 @@ def test_another_size_or_a_zero_row_fails(output: Array) -> None:
 def test_the_limit_follows_dtype_and_precision(dtype: DtypeName, precision: MatmulPrecision, limit: float) -> None:
     """One-pass products are bfloat16 products, whatever the tensors' dtype."""
     assert limit_for(dtype, precision) == limit
+
+
+@pytest.mark.parametrize(
+    ("reference", "output", "part"),
+    [
+        (rows(1, math.nan), rows(1, math.nan), "not finite on the CPU itself"),
+        (rows(1, math.nan), rows(1, 0), "not finite on the CPU itself"),
+        (rows(1, 0), rows(math.inf, 0), "NaN or infinity, finite on the CPU"),
+        (rows(1, 0), np.ones((1, 3), np.float32), "shape [1, 3], on the CPU [1, 2]"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(reference: Array, output: Array, part: str) -> None:
+    """Instead of a cosine, and also as the worst of several."""
+    failed = judge(reference, output, limit=0.9999)
+    assert (failed.passed, str(failed)[: len(part)]) == (False, part)
+    assert str(worst([judge(rows(1, 0), rows(1, 0), 0.9999), failed])) == str(failed)
