@@ -17,7 +17,7 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise UsageError(f"PLAN: {path}: {unreadable.strerror}") from unreadable
     except UnicodeDecodeError as binary:
         raise UsageError(f"PLAN: {path} is not UTF-8 text") from binary
-    except yaml.YAMLError as broken:
+    except (yaml.YAMLError, ValueError, AttributeError) as broken:  # its tags raise them all
         raise UsageError(f"PLAN: {path} is not valid YAML: {' '.join(str(broken).split())}") from broken
     except RecursionError as deep:
         raise UsageError(f"PLAN: {path} is nested too deeply") from deep

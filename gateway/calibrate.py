@@ -96,7 +96,7 @@ def _plan(path: Path, rollout: str) -> Plan:
         document: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:  # its tags raise them all
         raise ConfigError(str(path), [f"is not YAML: {error}"]) from error
     if not isinstance(document, dict):
         raise ConfigError(str(path), [f"holds {type(document).__name__}; a mapping with kind: Plan is needed"])

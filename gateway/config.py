@@ -207,7 +207,7 @@ def load(path: Path) -> GatewayConfig:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(source, [f"cannot be read: {error.strerror}"]) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:  # its tags raise them all
         raise ConfigError(source, [f"is not YAML: {error}"]) from error
     try:
         config = GatewayConfig.model_validate(document)

@@ -244,7 +244,7 @@ def load(path: Path, device: str | None) -> Settings:
     """The settings of a file, with ``device`` from the command line in place of the file's. Raises ConfigRefused."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError, yaml.YAMLError) as error:  # its tags raise them all
         raise ConfigRefused([f"{path}: cannot be read as YAML: {error}"]) from error
     if not isinstance(document, dict):
         raise ConfigRefused([f"{path}: got {type(document).__name__}, allowed is a mapping with apiVersion and kind"])

@@ -1,7 +1,7 @@
 """One connection of uvicorn's, with bounds on what a peer may hold: bytes, time, and connections.
 
-uvicorn itself puts no limit on a request's head, none on a peer that opens connections and says nothing, and takes the
-body of a request that asks for an upgrade for the next request.
+uvicorn itself puts no limit on a request's head, none on a peer that opens connections and says nothing, takes the body
+of a request that asks for an upgrade for the next request, and trailers for headers.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self.transport.close_now()
+        self.transport.lost()
         super().connection_lost(exc)
         if self.cycle is not None:
             Leaving.of(self.cycle.scope).tell()
@@ -67,8 +67,13 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.close_now()
 
     def on_message_begin(self) -> None:
+        super()._unset_keepalive_if_required()
         self._head_timer = self.loop.call_later(HEAD_S, self.timeout_keep_alive_handler)
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # what comes behind a body are trailers
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
@@ -91,6 +96,11 @@ class BoundedConnection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """uvicorn's call when the parser has stopped, be it at an error or at a refusal of ours."""
         self._part(*(self._refusal or (400, Reason.BAD_REQUEST, msg)))
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Left as it is by the rest of a body whose answer has gone out: nobody else waits for its end."""
+        if self._in_head or self.cycle is None or not self.cycle.response_complete:
+            super()._unset_keepalive_if_required()
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:

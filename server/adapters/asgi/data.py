@@ -89,7 +89,7 @@ def _farewell(view: DataView, scope: Scope) -> dict[str, str]:
     said: dict[str, str] = {}
     for name, value in scope["headers"]:
         if name == b"x-request-id":
-            said[headers.REQUEST_ID] = value.decode("latin-1")[:MAX_REQUEST_ID]
+            said.setdefault(headers.REQUEST_ID, value.decode("latin-1")[:MAX_REQUEST_ID])
     life = view.life()
     if life.leaving or life.state is State.FAILED:
         said["connection"] = "close"

@@ -1,8 +1,9 @@
-"""Closing a connection on which the peer is still sending, so that the answer arrives.
+"""A connection's way out: closed so that the answer arrives, and not held by a peer that reads nothing.
 
 A socket that is closed with bytes unread is reset, and a reset takes along what the peer has not read yet (RFC 9112
 9.6): a client in the midst of a large body would lose its 413. So the sending side is closed first, and what comes is
-thrown away for a while.
+thrown away for a while. And a socket with bytes unsent does not close at all until the peer has taken them, so one that
+takes none is aborted.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 LINGER_S: Final = 5.0
 LINGER_BYTES: Final = 64 * 1024 * 1024
+# In which a peer takes at least some of what there is for it; nginx has 60 s for the same.
+STALL_S: Final = 30.0
 
 
 class LingeringTransport(asyncio.Transport):
@@ -24,6 +27,9 @@ class LingeringTransport(asyncio.Transport):
         self._sending = sending
         self._timer: asyncio.TimerHandle | None = None
         self._left = LINGER_BYTES
+        self._written = 0
+        self._taken = 0
+        self._stall: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         if self.is_closing():
@@ -37,10 +43,16 @@ class LingeringTransport(asyncio.Transport):
         self._transport.resume_reading()
 
     def close_now(self) -> None:
-        """Whatever the peer is doing. Also what is left to do once the connection is lost."""
+        """Whatever the peer is sending."""
         if self._timer is not None:
             self._timer.cancel()
         self._transport.close()
+
+    def lost(self) -> None:
+        """What is left to do once the connection is."""
+        self.close_now()
+        if self._stall is not None:
+            self._stall.cancel()
 
     def discard(self, count: int) -> None:
         """So many bytes came after ``close`` and were thrown away."""
@@ -54,6 +66,22 @@ class LingeringTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._timer is None:
             self._transport.write(data)
+            self._written += len(data)
+            if self._stall is None and self._transport.get_write_buffer_size():
+                self._watch()
+
+    def _watch(self) -> None:
+        """Something waits: looks again after a while whether the peer took anything."""
+        self._taken = self._written - self._transport.get_write_buffer_size()
+        self._stall = self._loop.call_later(STALL_S, self._look)
+
+    def _look(self) -> None:
+        self._stall = None
+        waiting = self._transport.get_write_buffer_size()
+        if waiting and self._written - waiting == self._taken:
+            self._transport.abort()
+        elif waiting:
+            self._watch()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)

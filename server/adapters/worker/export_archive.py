@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from server.adapters.worker.engine import EngineFailed
+from server.adapters.worker.plain_zip import check_plain, is_stored
 
 MAX_JSON: Final = 256 * 1024 * 1024
 MAX_SAMPLES: Final = 64 * 1024 * 1024
@@ -59,7 +60,8 @@ _GLOBALS: Final = re.compile(
 def check_archive(path: Path) -> None:
     """Raises EngineFailed, naming what is in the file and what is allowed."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            check_plain(file)
             members = _members(path, archive)
             for config in CONFIGS:
                 _check_payloads(path, config, _json(path, archive, members, config))
@@ -74,7 +76,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     found: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         _, _, name = info.filename.partition("/")
-        if not _MEMBERS.fullmatch(name) or name in found or info.compress_type != zipfile.ZIP_STORED:
+        if not _MEMBERS.fullmatch(name) or name in found or not is_stored(info):
             raise EngineFailed(
                 f"model.path: {path} holds {info.filename!r}, allowed is what torch.export.save writes for one model "
                 "of plain tensors: graph, weight_N, tensor_N, sample inputs; no pickled objects, no compiled code"
@@ -107,10 +109,12 @@ def _check_samples(path: Path, archive: zipfile.ZipFile, members: dict[str, zipf
         raise EngineFailed(
             f"model.path: {path}: {SAMPLES} has {members[SAMPLES].file_size} bytes, allowed are {MAX_SAMPLES}"
         )
-    with zipfile.ZipFile(io.BytesIO(archive.read(members[SAMPLES]))) as inner:
+    file = io.BytesIO(archive.read(members[SAMPLES]))
+    with zipfile.ZipFile(file) as inner:
+        check_plain(file)
         pickles = [info for info in inner.infolist() if info.filename.endswith(".pkl")]
-        if len(pickles) != 1:
-            raise EngineFailed(f"model.path: {path}: {SAMPLES} holds {len(pickles)} pickles, allowed is one")
+        if len(pickles) != 1 or not is_stored(pickles[0]):
+            raise EngineFailed(f"model.path: {path}: {SAMPLES} holds {len(pickles)} pickles, allowed is one as it is")
         for opcode, argument, _ in pickletools.genops(inner.read(pickles[0])):
             calls = opcode.name in (
                 "GLOBAL",

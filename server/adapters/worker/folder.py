@@ -82,7 +82,9 @@ def _safetensors(
 
 def _check_encoder(path: Path) -> None:
     """``modules.json`` says what follows the encoder."""
-    modules = _read(path / "modules.json")
+    modules = _read(path / "modules.json", list)
+    if not all(isinstance(module, dict) for module in modules):
+        raise EngineFailed(f"model.path: {path / 'modules.json'} holds other things than modules, allowed are objects")
     kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
     if kinds != MODULES:
         raise EngineFailed(f"model.path: modules.json lists {kinds}, allowed is {MODULES}")
@@ -115,8 +117,11 @@ def _classifier(path: Path) -> tuple[tuple[str, ...], Scores]:
     return tuple(str(named[str(number)]) for number in range(len(named))), SCORES[problem]
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, kind: type[dict[Any, Any] | list[Any]] = dict) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise EngineFailed(f"model.path: {path} cannot be read: {error}") from error
+    if not isinstance(found, kind):
+        raise EngineFailed(f"model.path: {path} holds a {type(found).__name__}, allowed is a {kind.__name__}")
+    return found

@@ -13,7 +13,14 @@ def test_plan_is_a_mapping(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(b"a: [", "not valid YAML"), (b"- 1\n", "holds list"), (b"", "NoneType"), (b"\xff", "UTF-8")]
+    ("content", "why"),
+    [
+        (b"a: [", "not valid YAML"),
+        (b"a: 2026-02-30", "not valid YAML"),
+        (b"- 1\n", "holds list"),
+        (b"", "NoneType"),
+        (b"\xff", "UTF-8"),
+    ],
 )
 def test_what_is_no_plan(tmp_path: Path, content: bytes, why: str) -> None:
     """A file that holds no mapping is refused with the reason."""

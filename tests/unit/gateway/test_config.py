@@ -75,10 +75,11 @@ def test_a_missing_or_broken_file_is_a_configuration_error(tmp_path: Path) -> No
         load(tmp_path / "none.yaml")
     assert "cannot be read" in missing.value.problems[0]
     broken = tmp_path / "broken.yaml"
-    broken.write_text("a: [")
-    with pytest.raises(ConfigError) as bad:
-        load(broken)
-    assert "is not YAML" in bad.value.problems[0]
+    for text in ("a: [", "a: 2026-02-30", "a: " + "9" * 5000, "a: " + "[" * 5000):
+        broken.write_text(text)
+        with pytest.raises(ConfigError) as bad:
+            load(broken)
+        assert "is not YAML" in bad.value.problems[0]
 
 
 def test_what_counts_as_loopback() -> None:

@@ -45,6 +45,14 @@ def test_a_short_file_gets_the_defaults(tmp_path: Path) -> None:
     assert settings.warm_up.max_calls == 10
 
 
+@pytest.mark.parametrize(
+    "text", ["a: [", "a: 2026-02-30", "a: !!int x", "a: !!timestamp x", "a: " + "9" * 5000, "a: " + "[" * 5000]
+)
+def test_what_is_no_yaml_is_a_problem_and_no_crash(tmp_path: Path, text: str) -> None:
+    """A day that no month has is read as a date, for one."""
+    assert "cannot be read as YAML" in problems(tmp_path, text)[0]
+
+
 def test_the_command_line_overrides_the_device(tmp_path: Path) -> None:
     """And is checked like the file's own value."""
     assert load(write(tmp_path, document()), "cuda").device == "cuda"

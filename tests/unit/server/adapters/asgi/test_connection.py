@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.adapters.asgi import connection, lingering
+from server.adapters.asgi import connection, lingering, listen
 from server.adapters.asgi.listen import UvicornListener, bind
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -211,3 +211,83 @@ def test_what_comes_after_an_early_answer_is_bounded(monkeypatch: pytest.MonkeyP
             await asyncio.sleep(0.001)
 
     talk(peer, app=refusing)
+
+
+def test_trailers_never_become_headers() -> None:
+    """What comes behind the body says nothing about the request, however the bytes were cut on their way."""
+    seen: list[Any] = []
+
+    async def listing(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+        seen.extend(scope["headers"])
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(b"1\r\nx\r\n0\r\nx-late: 1\r\n\r\n")
+        writer.write(GET + b"x-next: 1\r\n\r\n")
+        await reader.readuntil(b"ok")
+        await reader.readuntil(b"ok")
+
+    talk(peer, app=listing)
+    assert [name for name, _ in seen] == [b"host", b"transfer-encoding", b"host", b"x-next"]
+
+
+async def answering_early(scope: Any, receive: Any, send: Any) -> None:
+    """Answers without reading the body, and keeps the connection."""
+    await send({"type": "http.response.start", "status": 415, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+def test_the_rest_of_a_body_that_is_answered_already_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte of it now and then does not hold the connection."""
+    monkeypatch.setattr(listen, "KEEP_ALIVE_S", 0.3)
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n")
+        await reader.readuntil(b"no")
+        writer.write(b"x")
+        assert await rest(reader) == b""
+
+    talk(peer, app=answering_early)
+
+
+def test_the_rest_of_an_answered_body_may_be_followed_by_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit was for the body, not for what comes after it."""
+    monkeypatch.setattr(listen, "KEEP_ALIVE_S", 0.3)
+    both = [answering_early, late]
+
+    async def each(scope: Any, receive: Any, send: Any) -> None:
+        await both.pop(0)(scope, receive, send)
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n")
+        await reader.readuntil(b"no")
+        writer.write(b"xx" + GET + b"\r\n")
+        assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+
+    talk(peer, app=each)
+
+
+async def late(scope: Any, receive: Any, send: Any) -> None:
+    """Answers after an idle connection would have been closed."""
+    await asyncio.sleep(0.6)
+    await app(scope, receive, send)
+
+
+def test_who_reads_nothing_of_its_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that nobody takes holds its memory and its connection no longer than a while."""
+    monkeypatch.setattr(lingering, "STALL_S", 0.1)
+    over = asyncio.Event()
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        body = b"x" * (4 * LARGE)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})  # waits for room
+        over.set()
+
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GET + b"\r\n")
+        await over.wait()
+
+    talk(peer, app=large)

@@ -236,6 +236,17 @@ def test_a_body_that_is_announced_too_large_is_refused_unread() -> None:
     with_port(scenario)
 
 
+def test_of_two_request_ids_the_answer_and_the_access_log_have_the_same() -> None:
+    """The first one, as of every header."""
+
+    async def scenario(port: Port) -> None:
+        reader = await port.post(b"{", b"x-request-id: one", b"x-request-id: two")
+        _, headers = await port.answer(reader)
+        assert [headers["x-request-id"], port.noted.lines[0]["request_id"]] == ["one", "one"]
+
+    with_port(scenario)
+
+
 def test_a_long_epoch_is_cut_in_the_access_log() -> None:
     """A header decides neither how much is written nor what breaks a line."""
 

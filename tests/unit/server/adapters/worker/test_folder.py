@@ -86,6 +86,16 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         look(folder, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["modules.json", "config.json", "1_Pooling/config.json"])
+@pytest.mark.parametrize("text", ["null", "5", '"x"', "[1]", "[" * 100_000, "NaN", ""])
+def test_a_file_of_something_else_is_named(tmp_path: Path, name: str, text: str) -> None:
+    """Whatever stands in it."""
+    folder = make(tmp_path / "m")
+    (folder / name).write_text(text)
+    with pytest.raises(EngineFailed, match=name):
+        look(folder, tmp_path)
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     """Before anything is read."""
     with pytest.raises(EngineFailed, match="is not a folder"):

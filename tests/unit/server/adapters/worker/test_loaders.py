@@ -197,11 +197,17 @@ def _member(wanted_name: str, value: bytes | None) -> Callable[[str, bytes], byt
     return lambda name, raw: value if name == wanted_name else raw
 
 
+def _samples_behind(pickled: bytes) -> Callable[[str, bytes], bytes]:
+    """Python finds the zip file at the end, torch.load the pickle before it."""
+    return lambda name, raw: pickled + raw if name == "data/sample_inputs/model.pt" else raw
+
+
 ATTACKS: dict[str, tuple[Callable[[str, bytes], bytes | None], dict[str, bytes], str]] = {
     "a pickled object": (lambda name, raw: raw, {"data/constants/opaque_obj_0": pickle.dumps(Evil())}, "opaque_obj_0"),
     "compiled code": (lambda name, raw: raw, {"data/aotinductor/model/x.so": b"\x7fELF"}, "x.so"),
     "legacy weights": (lambda name, raw: raw, {"data/weights/model.pt": b""}, "model.pt"),
     "samples that call": (_member("data/sample_inputs/model.pt", _samples()), {}, "sample_inputs"),
+    "samples behind a pickle": (_samples_behind(pickle.dumps(Evil(), protocol=2)), {}, "does not begin as a zip"),
     "an expression": (_graph("Symbol('s", "__import__('os').system('s"), {}, "expr_str"),
     "a guard": (_graph('"guards_code": [', '"guards_code": ["print(1)",'), {}, "guards_code"),
     "a custom operator": (_graph("torch.ops.aten.linear.default", "torch.ops.mine.linear.default"), {}, "target"),
@@ -222,6 +228,30 @@ def test_an_archive_that_holds_more_than_a_graph_and_tensors_is_refused(torch: A
     rewritten(folder / "model.pt2", change, extra)
     with pytest.raises(EngineFailed, match=part):
         inspect(folder, "torch-export", None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "part"),
+    [
+        (b"\0", b"", "does not begin"),
+        (b"PK\x03\x04", b"", "two places"),
+        (b"", b"\0", "bytes follow"),
+    ],
+)
+def test_an_archive_that_two_readers_see_differently_is_refused(
+    torch: Any, tmp_path: Path, before: bytes, behind: bytes, part: str
+) -> None:
+    """Python would check one directory, and torch load by the other."""
+    folder = tiny_models.export(tmp_path / "m")
+    for small in (False, True):
+        if small:  # as Python writes it, without the wide end
+            rewritten(folder / "model.pt2", lambda _, raw: raw)
+        inspect(folder, "torch-export", None, tmp_path)
+        whole = (folder / "model.pt2").read_bytes()
+        (folder / "model.pt2").write_bytes(before + whole + behind)
+        with pytest.raises(EngineFailed, match=part):
+            inspect(folder, "torch-export", None, tmp_path)
+        (folder / "model.pt2").write_bytes(whole)
 
 
 def test_a_weight_that_says_it_is_pickled_is_refused(torch: Any, tmp_path: Path) -> None:
