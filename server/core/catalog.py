@@ -208,7 +208,7 @@ class Catalogue:
         else:
             limit = f"{self.max_rows} rows{self._each([sizes[-1] for sizes in (self.lengths, *self.more)])}"
         return ShapeNotServed(
-            f"input: got {got}, this server takes at most {limit} (catalogue {self}); nothing is "
+            f"input: got {got}, a batch here takes at most {limit} (catalogue {self}); nothing is "
             f"{'padded or ' if self.exact else ''}truncated",
             param="input",
         )

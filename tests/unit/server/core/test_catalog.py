@@ -61,7 +61,7 @@ def test_rows_alone_and_length_alone_can_be_refused() -> None:
     too_many, too_long = CATALOGUE.refuse_rows(9), CATALOGUE.refuse_length(33)
     assert isinstance(too_many, ShapeNotServed)
     assert isinstance(too_long, ShapeNotServed)
-    assert "got 9 rows, this server takes at most 8 rows of at most 32 tokens" in too_many.message
+    assert "got 9 rows, a batch here takes at most 8 rows of at most 32 tokens" in too_many.message
     assert "at least 33 tokens" in too_long.message
 
 

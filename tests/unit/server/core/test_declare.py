@@ -97,7 +97,7 @@ def test_a_batch_alone_is_a_catalogue_of_rows() -> None:
     assert (str(catalogue), document_of(catalogue)) == ("batch 1,4", section)
     refused = catalogue.fit(5, 1)
     assert isinstance(refused, ShapeNotServed)
-    assert "got 5 rows, this server takes at most 4 rows (catalogue batch 1,4)" in refused.message
+    assert "got 5 rows, a batch here takes at most 4 rows (catalogue batch 1,4)" in refused.message
 
 
 IMAGES = catalogue_of(

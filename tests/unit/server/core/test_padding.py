@@ -107,4 +107,4 @@ def test_an_exact_catalogue_grows_in_the_batch_alone() -> None:
     assert replace(exact, exact=False).fit(1, 2, 2) == Bucket(1, 3, (2,))
     refused = exact.fit(1, 2, 4)
     assert isinstance(refused, ShapeNotServed)
-    assert "got 1 rows of height 2, width 4, this server takes at most 4 rows of exactly the declared" in str(refused)
+    assert "got 1 rows of height 2, width 4, a batch here takes at most 4 rows of exactly the declared" in str(refused)
