@@ -42,6 +42,13 @@ def test_the_documents_are_accepted(tmp_path: Path) -> None:
     assert Settings.model_validate(shown["Server"][1]).device == "tpu"
 
 
+def test_the_first_server_of_the_serving_page_is_accepted() -> None:
+    """Its configuration is valid as it stands, on a machine without a TPU."""
+    blocks = re.findall(r"(?m)(?:^    .*\n)+", (ROOT / "docs" / "serving.md").read_text())
+    (first,) = [yaml.safe_load(textwrap.dedent(block)) for block in blocks if "apiVersion" in block]
+    assert Settings.model_validate(first).device == "cpu"
+
+
 def test_the_plan_declares_what_a_move_from_gpu_to_tpu_changes() -> None:
     """Gate 1 lets the README's plan through for such a pair."""
     declared = documents()["Plan"][1]["declared_differences"]
