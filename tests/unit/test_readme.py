@@ -42,15 +42,22 @@ def test_the_documents_are_accepted(tmp_path: Path) -> None:
     assert Settings.model_validate(shown["Server"][1]).device == "tpu"
 
 
+def test_the_first_server_of_the_serving_page_is_accepted() -> None:
+    """Its configuration is valid as it stands, on a machine without a TPU."""
+    blocks = re.findall(r"(?m)(?:^    .*\n)+", (ROOT / "docs" / "serving.md").read_text())
+    (first,) = [yaml.safe_load(textwrap.dedent(block)) for block in blocks if "apiVersion" in block]
+    assert Settings.model_validate(first).device == "cpu"
+
+
 def test_the_plan_declares_what_a_move_from_gpu_to_tpu_changes() -> None:
     """Gate 1 lets the README's plan through for such a pair."""
     declared = documents()["Plan"][1]["declared_differences"]
     assert check_identity(GPU, TPU, kind="migration", declared=declared).problems == ()
 
 
-def test_the_compare_examples_of_the_operating_page_are_accepted() -> None:
-    """What docs/operating.md shows of field by field comparison is a policy, as it stands, beside the README's plan."""
-    text = (ROOT / "docs" / "operating.md").read_text()
+def test_the_compare_examples_of_the_pages_are_accepted() -> None:
+    """What the pages show of field by field comparison is a policy, as it stands, beside the README's plan."""
+    text = "\n".join((ROOT / "docs" / name).read_text() for name in ("operating.md", "serving.md"))
     blocks = [textwrap.dedent(block) for block in re.findall(r"(?m)(?:^    .*\n)+", text)]
     examples = [yaml.safe_load(block) for block in blocks if block.startswith("compare:")]
     plan = {name: value for name, value in documents()["Plan"][1].items() if name != "parity"}
@@ -59,3 +66,18 @@ def test_the_compare_examples_of_the_operating_page_are_accepted() -> None:
         parsed, _ = parse_plan({**plan, **example}, plan["rollout"])
         assert parsed.policy is not None
         assert "bfloat16" in parsed.tolerance_source
+
+
+def _anchors(page: Path) -> set[str]:
+    """What GitHub makes of the page's headings."""
+    headings = re.findall(r"(?m)^#+ (.+)$", page.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    """To a file that is there, and to a heading of it."""
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([^)\s]+))?\)", page.read_text()):
+            there = page.parent / target if target else page
+            assert there.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in _anchors(there), f"{page.name}: {target}#{anchor}"
