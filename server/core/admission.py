@@ -19,11 +19,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a request finds. ``ahead_s``: of the work that waits before it; ``device_s``: until the device is idle."""
+    """What a request finds. ``ahead_s``: of the work that waits before it; ``device_s``: until the device is idle.
+
+    ``waiting_s``: of all the work that waits, where what comes before the request is not known yet.
+    """
 
     rows: int
     ahead_s: float = 0.0
     device_s: float = 0.0
+    waiting_s: float = 0.0
 
     @property
     def wait_s(self) -> float:
@@ -58,7 +62,7 @@ def admit(load: Load, ask: Ask, limits: Limits) -> QueueFull | DeadlinePassed | 
 
 def _full(load: Load, what: str, limit: object, ask: Ask) -> QueueFull:
     whose = f"{limit}, of which copies have a part" if ask.shadow else f"{limit}"
-    return QueueFull(f"queue: {what} {whose}", retry_after_s=load.wait_s)
+    return QueueFull(f"queue: {what} {whose}", retry_after_s=max(load.ahead_s, load.waiting_s) + load.device_s)
 
 
 def deadline_at(arrived: float, deadline_ms: float | None) -> float | None:

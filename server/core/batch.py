@@ -76,6 +76,11 @@ class Lanes:
     def rows(self) -> int:
         return self._rows
 
+    @property
+    def work_s(self) -> float:
+        """Seconds of all the work that stands here."""
+        return self._work_s
+
     def price(self, costs: Costs) -> None:
         """From now on batches cost ``costs``, and their shapes are those of its catalogue."""
         self._catalogue = costs.catalogue

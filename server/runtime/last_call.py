@@ -17,7 +17,9 @@ class LastCall:
         """How many were waiting."""
         self._reason = reason
         for wait in self._waits:
-            wait.reschedule(asyncio.get_running_loop().time())
+            # One whose own time is up in this very moment cannot be set again, and finds the reason when it ends.
+            if not wait.expired():
+                wait.reschedule(asyncio.get_running_loop().time())
         return len(self._waits)
 
     def heeded(self, within_s: float) -> "Wait":

@@ -69,13 +69,14 @@ class Places:
 
     def admit_rows(self, rows: int, visit: Visit, device_s: float) -> None:
         """Of a request whose tokens are not known yet. Raises QueueFull or DeadlinePassed."""
-        self._admit(Ask(rows, 0.0, self._time_left(visit), visit.shadow), Load(self.rows, 0.0, device_s))
+        waiting_s = (self._lanes.work_s + self._held_s()) * self._pace
+        self._admit(Ask(rows, 0.0, self._time_left(visit), visit.shadow), Load(self.rows, 0.0, device_s, waiting_s))
 
     def admit(self, asked: Rows, sizes: tuple[int, ...], visit: Visit, device_s: float) -> None:
         """Raises QueueFull or DeadlinePassed."""
         rows = asked.count
         first = min(rows, self._catalogue.full_rows)
-        ahead_s = (self._lanes.ahead_s(first, sizes) + sum(place.seconds for place in self._held)) * self._pace
+        ahead_s = (self._lanes.ahead_s(first, sizes) + self._held_s()) * self._pace
         own_s = self._costs.work(rows, sizes) * self._pace
         self._admit(Ask(rows, own_s, self._time_left(visit), visit.shadow), Load(self.rows, ahead_s, device_s))
 
@@ -106,6 +107,9 @@ class Places:
         refused = admit(load, ask, self._limits)
         if refused is not None:
             raise refused
+
+    def _held_s(self) -> float:
+        return sum(place.seconds for place in self._held)
 
     def _time_left(self, visit: Visit) -> float | None:
         return None if visit.deadline is None else visit.deadline - self._clock.monotonic()

@@ -121,6 +121,8 @@ class WarmUp:
             traced[bucket] = time.perf_counter() - began, counts, wait
         done: dict[Bucket, _Ahead] = {}
         for bucket, (seconds, counts, wait) in traced.items():
+            # Each program is a step with a limit of its own: all of them together may take longer than one may.
+            self._tell(BucketBegan(bucket))
             began = time.perf_counter()
             wait()
             done[bucket] = _Ahead(seconds + time.perf_counter() - began, counts)

@@ -40,6 +40,14 @@ def test_work_before_a_request_is_bounded_in_time() -> None:
     assert refused.retry_after_s == pytest.approx(1.7)
 
 
+def test_who_comes_with_an_unknown_length_is_told_of_all_that_waits() -> None:
+    """It is admitted or not by what is known, but when to come again follows from the queue that it met."""
+    refused = admit(Load(256, 0.0, 0.5, 3.0), Ask(1), LIMITS)
+    assert isinstance(refused, QueueFull)
+    assert refused.retry_after_s == pytest.approx(3.5)
+    assert admit(Load(1, 0.0, 0.5, 3.0), Ask(1, left_s=1.0), LIMITS) is None
+
+
 @pytest.mark.parametrize(
     ("load", "left_s", "admitted"),
     [

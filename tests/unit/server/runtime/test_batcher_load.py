@@ -214,6 +214,22 @@ def test_the_queue_is_bounded_in_time(fakes: SimpleNamespace, facts: EngineFacts
     asyncio.run(scenario())
 
 
+def test_texts_that_find_a_full_queue_are_told_when_it_is_gone(fakes: SimpleNamespace, facts: EngineFacts) -> None:
+    """Sixteen rows on a device that takes two a second: eight batches and what is left of the one that runs."""
+
+    async def scenario() -> None:
+        ready = Ready(fakes, facts)
+        asked = [ready.ask([1]) for _ in range(17)]
+        await turns()
+        with pytest.raises(QueueFull) as refused, ready.batcher.reserved(1, Visit(fakes.clock.now)):
+            pass
+        assert refused.value.retry_after_s == pytest.approx(9.0)
+        ready.batcher.close("end")
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
 def test_who_would_be_late_does_not_wait(fakes: SimpleNamespace, facts: EngineFacts) -> None:
     """A second of the device is left, another is the request's own."""
 

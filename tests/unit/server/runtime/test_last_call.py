@@ -32,6 +32,32 @@ def test_who_waits_is_refused_with_the_reason_and_so_is_who_comes_later() -> Non
     asyncio.run(scenario())
 
 
+def test_the_call_may_come_while_a_wait_ends_by_itself() -> None:
+    """Whose time is up in the same moment is refused like the others, and nobody is forgotten for it."""
+
+    async def scenario() -> None:
+        last_call = LastCall()
+        counted: list[int] = []
+
+        async def ends() -> None:
+            async with last_call.heeded(0):
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    counted.append(last_call.call("leaving"))
+
+        async def wait() -> None:
+            async with last_call.heeded(20):
+                await asyncio.Event().wait()
+
+        for task in [asyncio.create_task(each()) for each in (ends, wait)]:
+            with pytest.raises(NotReady, match="leaving"):
+                await task
+        assert counted == [2]
+
+    asyncio.run(scenario())
+
+
 def test_who_has_finished_or_is_cancelled_waits_no_more() -> None:
     """A cancellation stays one."""
 

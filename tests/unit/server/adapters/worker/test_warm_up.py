@@ -99,12 +99,13 @@ def warm(
     ahead: Ahead | None = None,
     compiled: bool = True,
     record: Record | None = None,
+    said: list[WorkerEvent] | None = None,
 ) -> tuple[list[BucketTiming], list[WorkerEvent]]:
     monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     from server.adapters.worker import warm_up
 
     monkeypatch.setattr(warm_up, "cache_hits", lambda: device.pytorch)
-    said: list[WorkerEvent] = []
+    said = [] if said is None else said
     given: Any = device
     run = warm_up.WarmUp(
         START, given, device.call, Checks(), said.append, compiled=compiled, ahead=ahead, record=record
@@ -151,6 +152,22 @@ def test_every_compilation_is_submitted_before_one_is_waited_for(monkeypatch: py
         "1x4": ("cache", "pytorch", 0),
     }
     assert sum(isinstance(each, BucketWarm) for each in said) == 2
+
+
+def test_each_program_that_is_waited_for_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step too long makes the worker stuck; compiling all of a large catalogue may take longer than one may."""
+    device = Device()
+    ahead = Ahead(device)
+    told_at_wait: list[WorkerEvent] = []
+    said: list[WorkerEvent] = []
+
+    def wait(bucket: Bucket, compiles: Callable[[Bucket], None] = ahead._compile) -> None:
+        told_at_wait.append(said[-1])
+        compiles(bucket)
+
+    monkeypatch.setattr(ahead, "_compile", wait)
+    warm(monkeypatch, device, ahead=ahead, said=said)
+    assert told_at_wait == [BucketBegan(Bucket(2, 4)), BucketBegan(Bucket(1, 4))]
 
 
 def test_the_device_tells_the_memory_of_each_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
